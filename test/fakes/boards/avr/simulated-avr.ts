@@ -39,12 +39,12 @@ const models: Readonly<Record<Bootloader, Model>> = {
   atmegaboot: {
     mcu: 'atmega328p',
     baud: 57_600,
-    hex: async () => join(bootloaders, 'atmega/ATmegaBOOT_168_atmega328.hex'),
+    hex: async () => buildAtmegaboot('atmega328p', 0x7800, 1),
   },
   'atmegaboot-1280': {
     mcu: 'atmega1280',
     baud: 57_600,
-    hex: async () => join(bootloaders, 'atmega/ATmegaBOOT_168_atmega1280.hex'),
+    hex: async () => buildAtmegaboot('atmega1280', 0x1_f000, 0),
   },
   stk500v2: {
     mcu: 'atmega2560',
@@ -213,6 +213,15 @@ async function buildSimboot(): Promise<string> {
     [join(here, 'simboot.c')],
     `gcc -O2 -Wall ${join(here, 'simboot.c')} -I/usr/include/simavr -lsimavr -lelf -o`,
   );
+}
+
+/** Builds it like the Makefile in the same package. Debian 13's prebuilt ones contain the program of the ATmega328P for each chip. */
+async function buildAtmegaboot(mcu: string, start: number, flashes: number): Promise<string> {
+  const source = join(bootloaders, 'atmega/ATmegaBOOT_168.c');
+  const defines = `-DF_CPU=16000000L -DBAUD_RATE=57600 -DMAX_TIME_COUNT=F_CPU>>4 -DNUM_LED_FLASHES=${flashes}`;
+  const compile = `avr-gcc -Os -mmcu=${mcu} ${defines} -Wl,--section-start=.text=${hex(start)} ${source} -o`;
+  const elf = await built(`atmegaboot-${mcu}.elf`, [source], compile);
+  return built(`atmegaboot-${mcu}.hex`, [elf], `avr-objcopy -j .text -j .data -O ihex ${elf}`);
 }
 
 /**
