@@ -1,5 +1,6 @@
 import { parseUtcTime } from '../system/time/utc-time.ts';
 import { brokerConflicts, serviceConflicts, webConflicts } from './cross-check/connections.ts';
+import { serialPortConflicts } from './cross-check/serial-ports.ts';
 import { targetConflicts } from './cross-check/targets.ts';
 import { findingAt } from './file/problems.ts';
 import type { ConfigFile, ValidTables } from './schema/schema.ts';
@@ -21,6 +22,7 @@ export function findConflicts(tables: ValidTables, input: unknown): readonly Fin
     ...(tables.targets === undefined || update === undefined ? [] : missingDefaultTarget(targets, update)),
     ...targetConflicts(targets, input),
     ...measurementConflicts(tables),
+    ...serialPortConflicts(tables),
     ...watchConflicts(tables),
   ];
 }

@@ -21,15 +21,19 @@ export async function isPortDenied(path: string): Promise<boolean> {
   }
 }
 
-/** The programs that have the port open, as `name (pid)`, as far as this user may see them. */
+/**
+ * The programs that have the port open, as `name (pid)`, as far as this user may see them. This process is `this agent`:
+ * another source or board has the port.
+ */
 export async function holdersOf(path: string, proc = '/proc'): Promise<readonly string[]> {
   const device = (await orUndefined(realpath(path))) ?? path;
   const holders: string[] = [];
   for (const pid of await entries(proc)) {
-    if (!/^\d+$/.test(pid) || Number(pid) === process.pid) continue;
+    if (!/^\d+$/.test(pid)) continue;
     for (const fd of await entries(join(proc, pid, 'fd'))) {
       if ((await orUndefined(readlink(join(proc, pid, 'fd', fd)))) !== device) continue;
-      holders.push(`${(await textOf(join(proc, pid, 'comm'))) ?? 'a program'} (${pid})`);
+      const name = pid === String(process.pid) ? 'this agent' : await textOf(join(proc, pid, 'comm'));
+      holders.push(`${name ?? 'a program'} (${pid})`);
       break;
     }
     if (holders.length >= maxHolders) break;

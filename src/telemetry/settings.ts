@@ -6,7 +6,7 @@ import { settingsOf } from '../system/settings/settings.ts';
 import type { SettingsOf } from '../system/settings/settings.ts';
 import { absolutePath, address, command, duration, text, user } from '../system/settings/values.ts';
 import { telemetrySchema } from './queue/settings.ts';
-import { countOf } from './sources/modbus/modbus-codec.ts';
+import { countOf, isBit } from './sources/modbus/modbus-codec.ts';
 import { sources } from './sources/sources.ts';
 
 const sourceSchema = z
@@ -14,6 +14,10 @@ const sourceSchema = z
   .refine((source) => !('address' in source) || source.address + countOf(source) <= 65_536, {
     path: ['address'],
     error: 'an address whose last register is at most 65535: a 32-bit type takes 2 registers, a 64-bit type 4',
+  })
+  .refine((source) => !('table' in source) || !isBit(source.table) || source.type === 'u16', {
+    path: ['type'],
+    error: 'no type for a coil or a discrete input, which is 0 or 1',
   });
 
 export type SourceSettings = SettingsOf<typeof sourceSchema>;

@@ -12,7 +12,7 @@ export function findWarnings(file: ConfigFile): readonly Finding[] {
   return [...warningsOf(file)];
 }
 
-function* warningsOf({ update, service, trust, targets }: ConfigFile): Generator<Finding> {
+function* warningsOf({ update, service, trust, targets, ...measured }: ConfigFile): Generator<Finding> {
   const { deadline } = update.health;
   if (durationMs(deadline) > durationMs(LONGEST_GUARDED_DEADLINE))
     yield findingAt(
@@ -33,6 +33,15 @@ function* warningsOf({ update, service, trust, targets }: ConfigFile): Generator
   if (messaging !== undefined && isPlain(messaging.url)) {
     const what = messaging.password_file === undefined ? 'the API key travels' : 'the API key and the password travel';
     yield findingAt(['service', 'messaging', 'url'], ` is plain mqtt: ${what} unprotected`);
+  }
+  for (const table of ['sensors', 'properties'] as const) {
+    for (const [index, { source }] of measured[table].entries()) {
+      if (source.kind === 'modbus-rtu' && source.unit === 0)
+        yield findingAt(
+          [table, index, 'source', 'unit'],
+          ' = 0 is the broadcast address: most devices do not answer it',
+        );
+    }
   }
   if (Object.keys(targets).length === 0)
     yield { path: [], message: 'there are no [targets]: updates will not be installed' };

@@ -84,7 +84,7 @@ test.each([
   'address = 65535',
   'address = 65534, type = "f32"',
   'address = 65532, type = "u64"',
-  'address = 65535, table = "coil", type = "u32"',
+  'address = 65535, table = "coil"',
 ])('accepts the last Modbus %s', (settings) => {
   const text = `[[properties]]\nid = "p"\nevery = "1m"\nsource = { kind = "modbus-tcp", host = "h", ${settings} }`;
   expect(parseConfig(text).measurements).toHaveLength(1);
@@ -149,9 +149,35 @@ test.each([
     '[[sensors]]\nevent = "e"\nevery = "1s"\nsource = { kind = "modbus-rtu", port = "/dev/x", address = 65533, type = "f64" }',
     'sensors[0].source.address: expected an address whose last register is at most 65535',
   ],
+  [
+    '[[sensors]]\nevent = "e"\nevery = "1s"\nsource = { kind = "modbus-tcp", host = "h", table = "coil", address = 1, type = "u32" }',
+    'sensors[0].source.type: expected no type for a coil or a discrete input',
+  ],
   ['[telemetry]\nwrite_intrval = "1s"', 'write_interval'],
 ])('refuses %j', (text, why) => {
   expect(problemsOf(`${leastConfig}\n${text}`).join('\n')).toContain(why);
+});
+
+describe('two sources on one port', () => {
+  const source = (kind: 'serial' | 'modbus-rtu', more = ''): string =>
+    kind === 'serial'
+      ? 'source = { kind = "serial", port = "/dev/x" }'
+      : `source = { kind = "modbus-rtu", port = "/dev/x", address = 1${more} }\nevery = "1s"`;
+  const both = (one: string, other: string): string =>
+    `[[sensors]]\nevent = "e"\n${one}\n[[properties]]\nid = "p"\n${other}`;
+
+  test('may be registers on one line', () => {
+    expect(parseConfig(both(source('modbus-rtu'), source('modbus-rtu', ', unit = 2'))).measurements).toHaveLength(2);
+  });
+
+  test.each([
+    ['serial', 'serial', '', 'properties[0].source.port is the port of sensors[0], too'],
+    ['serial', 'modbus-rtu', '', 'properties[0].source.port is the port of sensors[0], too'],
+    ['modbus-rtu', 'modbus-rtu', ', baud = 19200', 'properties[0].source: baud and parity differ'],
+  ] as const)('of kinds %s and %s%s are refused', (one, other, more, why) => {
+    const text = both(source(one), source(other, more));
+    expect(problemsOf(`${leastConfig}\n${text}`)).toEqual([expect.stringContaining(why)]);
+  });
 });
 
 /** MQTT 3.1.1, section 4.7.1, has these filters as its examples. */

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFile } from 'node:fs/promises';
+import { open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { beforeEach, expect, test } from 'vitest';
@@ -26,4 +26,12 @@ test('the program that holds a port is named', async () => {
     holder.kill();
     await ended;
   }
+});
+
+// Regression: of two sources on one port, the error named another program, or none.
+test('this process is named as the agent', async () => {
+  const path = join(root, 'port');
+  await writeFile(path, '');
+  await using _held = await open(path);
+  expect(await holdersOf(path)).toEqual([`this agent (${process.pid})`]);
 });

@@ -31,7 +31,8 @@ export function wordsOf(type: ModbusType): number {
   return Number(type.slice(1)) / 16;
 }
 
-function isBit(table: ModbusTable): boolean {
+/** True if a value of this table is 0 or 1. */
+export function isBit(table: ModbusTable): boolean {
   return table === 'coil' || table === 'discrete-input';
 }
 
