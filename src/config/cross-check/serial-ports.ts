@@ -19,6 +19,6 @@ export function* serialPortConflicts(tables: Pick<ValidTables, 'sensors' | 'prop
         ` is the port of ${owner}, too: one source reads a port, and its outputs name several values`,
       );
     else if (source.baud !== first.source.baud || source.parity !== first.source.parity)
-      yield findingAt([...path, 'source'], `: baud and parity differ from those of ${owner} on the same line`);
+      yield findingAt([...path, 'source'], `: ${owner} has another baud or parity on the same line`);
   }
 }

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import type { Config } from '../../../src/config/config.ts';
 import { resolveConfig } from '../../../src/config/config.ts';
+import { findWarnings } from '../../../src/config/cross-check/warnings.ts';
 import { parseConfig as parseFile } from '../../../src/config/read-config.ts';
 import { leastConfig, problemsOf } from './config-texts.ts';
 
@@ -173,7 +174,7 @@ describe('two sources on one port', () => {
   test.each([
     ['serial', 'serial', '', 'properties[0].source.port is the port of sensors[0], too'],
     ['serial', 'modbus-rtu', '', 'properties[0].source.port is the port of sensors[0], too'],
-    ['modbus-rtu', 'modbus-rtu', ', baud = 19200', 'properties[0].source: baud and parity differ'],
+    ['modbus-rtu', 'modbus-rtu', ', baud = 19200', 'properties[0].source: sensors[0] has another baud or parity'],
   ] as const)('of kinds %s and %s%s are refused', (one, other, more, why) => {
     const text = both(source(one), source(other, more));
     expect(problemsOf(`${leastConfig}\n${text}`)).toEqual([expect.stringContaining(why)]);
@@ -228,4 +229,12 @@ test('a watched property goes to a program, a file or a topic', () => {
   ];
   const { watches } = parseConfig(into.map((one) => `[[watch]]\nid = "p"\nevery = "1m"\noutput = ${one}`).join('\n'));
   expect(watches.map(({ output: into }) => into.kind)).toEqual(['command', 'file', 'mqtt']);
+});
+
+test('the broadcast address of a serial line is permitted with a warning', () => {
+  const source = 'source = { kind = "modbus-rtu", port = "/dev/x", unit = 0, address = 1 }';
+  const file = parseFile('config.toml', `${leastConfig}\n[[properties]]\nid = "p"\nevery = "1s"\n${source}`);
+  expect(findWarnings(file).map(({ message }) => message)).toContainEqual(
+    expect.stringMatching(/^properties\[0\]\.source\.unit = 0 is the broadcast address/),
+  );
 });
