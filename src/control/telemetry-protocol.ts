@@ -53,6 +53,7 @@ export type DeliveryStats = Infer<typeof delivery>;
 
 /** The reasons for not using a value of a source. */
 export const dropReasons = [
+  'empty',
   'malformed',
   'no-match',
   'not-a-number',
@@ -63,12 +64,16 @@ export const dropReasons = [
 ] as const;
 export type DropReason = (typeof dropReasons)[number];
 
-/** The progress of a source; `delivering`: it delivers values, but none is a usable reading. */
+/**
+ * The progress of a source; `connected`: nothing has arrived, or a push source has been silent for ten minutes.
+ * `delivering`: it delivers values, but none is a usable reading.
+ */
 export const sourceStates = ['connected', 'delivering', 'parsing'] as const;
 export type SourceState = (typeof sourceStates)[number];
 
 /** The members of a source, both in the reply about the queue and about the sensors. */
 const progress = {
+  silentForMs: count.optional().describe('The time since the last reading, or since the start of the daemon.'),
   state: maybeUndefined(z.enum(sourceStates)).describe('Omitted if it is not connected, and by an older daemon.'),
   dropped: count.default(0).describe('Received values that were not used.'),
   droppedFor: z.partialRecord(z.enum(dropReasons), count).default({}).describe('The same, by reason.'),
@@ -86,7 +91,6 @@ const source = z.object({
   readings: count,
   failures: count,
   lastReadingAgeMs: count.optional().describe('Omitted if there was none, and by an older daemon.'),
-  silentForMs: count.optional().describe('The time since the last reading, or since the start of the daemon.'),
   ...progress,
 });
 export type SourceStats = Infer<typeof source>;

@@ -60,7 +60,7 @@ export class SourceRunner {
 
   constructor(deps: SourceRunnerDeps) {
     this.#deps = deps;
-    this.#progress = new SourceProgress(deps.name, deps.clock);
+    this.#progress = new SourceProgress(deps.name, deps.clock, deps.source.kind === 'pushed');
   }
 
   get figures(): SourceStats {
@@ -74,7 +74,8 @@ export class SourceRunner {
   /** The figures for `agent sensors`. */
   get details(): SourceStats & RunnerDetails {
     const { source } = this.#deps;
-    return { ...this.#progress.details, notice: source.kind === 'polled' ? source.notice : undefined };
+    const { notice, ...details } = this.#progress.details;
+    return { ...details, notice: (source.kind === 'polled' ? source.notice : undefined) ?? notice };
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -125,9 +126,9 @@ export class SourceRunner {
     const { rate, clock } = this.#deps;
     const points = new TokenBucket(rate.pointsPerSecond, POINTS_BURST_SECONDS, clock);
     const bytes = new TokenBucket(rate.bytesPerSecond, BYTES_BURST_SECONDS, clock);
-    const drop: ReadingSink['drop'] = (reason, why) => {
-      onArrival();
-      this.drop(reason, why);
+    const drop: ReadingSink['drop'] = (reason, why, count) => {
+      if (reason !== 'empty') onArrival();
+      this.drop(reason, why, count);
     };
     return {
       connected: () => this.#progress.connected(),
@@ -135,7 +136,7 @@ export class SourceRunner {
         if (!points.admits()) return drop('too-fast', `more than ${rate.pointsPerSecond} a second`);
         try {
           const reading = read();
-          if (reading === undefined && text.trim() === '') return;
+          if (reading === undefined && text === '') return drop('empty', 'empty messages');
           onArrival();
           if (reading !== undefined) this.#take(reading, series);
           else if (this.#progress.isReading) this.#progress.came();
@@ -170,10 +171,10 @@ export class SourceRunner {
     }
   }
 
-  /** Counts something that is not used. Logs that only now and then. */
-  drop(reason: DropReason, why: string): void {
+  /** Notes something that is not used. Logs that only now and then. */
+  drop(reason: DropReason, why: string, count?: number): void {
     const { log, name, clock } = this.#deps;
-    this.#progress.drop(reason, why);
+    if (!this.#progress.drop(reason, why, count)) return;
     const nowMs = clock.monotonicMs();
     if (nowMs - this.#dropLoggedMs < DROPS_LOGGED_EVERY_MS) return;
     this.#dropLoggedMs = nowMs;

@@ -1,5 +1,6 @@
 import type { OutputOf } from '../../control/operations.ts';
 import { pluralize } from '../../control/presentation/counted.ts';
+import { silence } from '../../control/presentation/rows/sensor-rows.ts';
 import { formatDuration } from '../../control/presentation/time.ts';
 import type { DoctorFinding } from '../../control/reports.ts';
 
@@ -29,21 +30,21 @@ function findingOf(sensor: Sensor): DoctorFinding {
   const { name, mode, state, lastError, lastErrorCode, failingForMs, lastReadingAgeMs, dropped, lastDrop, notice } =
     sensor;
   const drops = dropped === 0 ? '' : `; ${dropped} dropped, the last: ${lastDrop ?? 'unknown'}`;
-  const since = failingForMs === undefined ? '' : `, for ${formatDuration(failingForMs)}`;
+  const since = failingForMs === undefined ? '' : ` for ${formatDuration(failingForMs)}`;
   const advice = `agent sensors '${name}'`;
   if (state === 'delivering') {
-    return { name, ok: false, detail: `nothing that it delivers can be used${since}${drops}`, advice };
+    return { name, ok: false, detail: `no usable reading${since}${drops}`, advice };
   }
   if (lastError === undefined) {
-    const none = state === 'connected' ? 'connected, no reading yet' : 'no reading yet';
-    const age = lastReadingAgeMs === undefined ? none : `read ${formatDuration(lastReadingAgeMs)} ago`;
+    const read = lastReadingAgeMs === undefined ? 'no reading yet' : `read ${formatDuration(lastReadingAgeMs)} ago`;
+    const age = silence(sensor) ?? read;
     return { name, ok: true, detail: `${age}${drops}${notice === undefined ? '' : `; ${notice}`}` };
   }
   const code = lastErrorCode === undefined ? '' : ` (${lastErrorCode})`;
   return {
     name,
     ok: false,
-    detail: `${lastError}${code}${since}${drops}`,
+    detail: `${lastError}${code}${since && `,${since}`}${drops}`,
     advice: mode === 'polled' ? `${advice} --try` : advice,
   };
 }

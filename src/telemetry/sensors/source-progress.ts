@@ -13,6 +13,7 @@ const STEADY_MS = 60_000;
 export class SourceProgress {
   readonly #name: string;
   readonly #clock: Clock;
+  readonly #isPushed: boolean;
   readonly #startedMs: number;
   readonly #pace = new ReadingRate();
   readonly #counts = { readings: 0, failures: 0, dropped: 0 };
@@ -28,10 +29,13 @@ export class SourceProgress {
   #readMs: number | undefined;
   /** The time of the first drop after the last reading without one. */
   #unusedSinceMs: number | undefined;
+  /** Arrivals without data after the last reading. They are counted as drops if no reading comes for ten minutes. */
+  #empty: { readonly sinceMs: number; readonly count: number; readonly why: string } | undefined;
 
-  constructor(name: string, clock: Clock) {
+  constructor(name: string, clock: Clock, isPushed: boolean) {
     this.#name = name;
     this.#clock = clock;
+    this.#isPushed = isPushed;
     this.#startedMs = clock.monotonicMs();
   }
 
@@ -52,7 +56,8 @@ export class SourceProgress {
     if (this.#connectedMs === undefined) return undefined;
     if (this.#cameMs === undefined) return 'connected';
     const forMs = this.#unusedForMs;
-    return forMs === undefined || (this.#readMs !== undefined && forMs <= OPTIONAL_MS) ? 'parsing' : 'delivering';
+    if (forMs !== undefined && (this.#readMs === undefined || forMs > OPTIONAL_MS)) return 'delivering';
+    return this.#isPushed && !this.isReading ? 'connected' : 'parsing';
   }
 
   get figures(): SourceStats {
@@ -79,12 +84,18 @@ export class SourceProgress {
       lastReading: this.#lastReading,
       perMinute: this.#pace.perMinute(this.#clock.monotonicMs()),
       lastErrorCode: this.#lastError && codeOf(this.#lastError),
+      notice: this.#describeEmpty(),
     };
   }
 
   /** True if the source has read something lately, so that a line without a reading does not count as a drop. */
   get isReading(): boolean {
     return this.#readMs !== undefined && this.#clock.monotonicMs() - this.#readMs <= OPTIONAL_MS;
+  }
+
+  #describeEmpty(): string | undefined {
+    const { count, why } = this.#empty ?? { count: 0 };
+    return count === 0 || this.isReading ? undefined : `only ${why} (${count})`;
   }
 
   /** Ends a failure, except one by silence, which ends when something arrives. */
@@ -99,12 +110,23 @@ export class SourceProgress {
     this.#lastError = undefined;
   }
 
-  drop(reason: DropReason, why: string): void {
+  /** Notes arrivals that are not used. Returns true if they are counted. */
+  drop(reason: DropReason, why: string, count = 1): boolean {
+    const nowMs = this.#clock.monotonicMs();
+    let counted = count;
+    if (reason === 'empty') {
+      const { sinceMs, count: before } = this.#empty ?? { sinceMs: nowMs, count: 0 };
+      counted += before;
+      const isBetweenReadings = nowMs - sinceMs <= OPTIONAL_MS;
+      this.#empty = { sinceMs, count: isBetweenReadings ? counted : 0, why };
+      if (isBetweenReadings) return false;
+    }
     this.came();
-    this.#counts.dropped += 1;
-    this.#droppedFor[reason] = (this.#droppedFor[reason] ?? 0) + 1;
+    this.#counts.dropped += counted;
+    this.#droppedFor[reason] = (this.#droppedFor[reason] ?? 0) + counted;
     this.#lastDrop = why;
-    this.#unusedSinceMs ??= this.#cameMs;
+    this.#unusedSinceMs ??= this.#empty?.sinceMs ?? nowMs;
+    return true;
   }
 
   /** Notes a reading that was used, entirely or in part. Returns true if the source failed before it. */
@@ -118,6 +140,7 @@ export class SourceProgress {
     this.#pace.note(nowMs);
     this.#failuresInARow = 0;
     this.#failingSinceMs = undefined;
+    this.#empty = undefined;
     if (isEntire) this.#unusedSinceMs = undefined;
     return hasFailed;
   }
@@ -126,16 +149,19 @@ export class SourceProgress {
   fail(error: Error): boolean {
     const nowMs = this.#clock.monotonicMs();
     if (this.#connectedMs !== undefined && nowMs - this.#connectedMs >= STEADY_MS) {
-      this.#failingSinceMs = undefined;
       this.#failuresInARow = 0;
+      const hasWorked = this.#lastError === undefined && this.#unusedSinceMs === undefined;
+      if (hasWorked) this.#failingSinceMs = undefined;
     }
+    const isSilent = this.#isPushed && codeOf(error) === 'source-timeout';
+    const sinceMs = (isSilent ? (this.#cameMs ?? this.#connectedMs) : undefined) ?? nowMs;
     this.#connectedMs = undefined;
     this.#cameMs = undefined;
     this.#counts.failures += 1;
     this.#failuresInARow += 1;
     this.#lastError = error;
     const isFirst = this.#failingSinceMs === undefined;
-    this.#failingSinceMs ??= nowMs;
+    this.#failingSinceMs ??= sinceMs;
     return isFirst;
   }
 }

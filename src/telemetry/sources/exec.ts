@@ -36,7 +36,13 @@ export function execSource({ command, user }: Program, timeoutMs: number): Polle
       if (exitCode !== 0)
         throw sourceFailed(program, `ended with ${exitCode ?? 'a signal'}: ${describeError(stderr.trim())}`);
       const reading = parseReading(stdout, units);
-      if (reading === undefined) throw sourceFailed(program, 'printed nothing');
+      if (reading === undefined) {
+        const errors = stderr.trim();
+        throw sourceFailed(
+          program,
+          `printed nothing${errors === '' ? '' : `, but an error: ${describeError(errors)}`}`,
+        );
+      }
       return reading;
     },
   };
@@ -57,20 +63,21 @@ export function execStreamSource({ command, user }: Program): PushedSource {
       signal.throwIfAborted();
       const child = spawn(file, args, {
         detached: true,
-        stdio: ['ignore', 'pipe', 'ignore'],
+        stdio: ['ignore', 'pipe', 'pipe'],
         env: programEnvironment(process.env),
       });
-      const closed = once(child, 'close');
-      closed.catch(() => {}); // it is awaited when nothing more is printed
+      const ended = once(child, 'exit');
+      ended.catch(() => {}); // it is awaited when nothing more is printed
       const kill = (): void => {
         killGroup(child.pid, user);
-        child.stdout.destroy(); // what it left behind may hold its end open
+        for (const output of [child.stdout, child.stderr]) output.destroy(); // what it left behind may hold its end open
       };
       signal.addEventListener('abort', kill, { once: true });
       const started = setTimeout(() => intake.connected(), STARTED_MS);
       try {
+        noteErrors(child.stderr, intake).catch(() => {}); // it ends with the program
         await readLines(child.stdout, intake, units);
-        await closed;
+        await ended;
       } catch (error) {
         signal.throwIfAborted();
         throw error instanceof AgentError ? error : sourceFailed(program, describeStartError(error), error);
@@ -85,9 +92,18 @@ export function execStreamSource({ command, user }: Program): PushedSource {
   };
 }
 
+/** Notes the messages of a program on its standard error until it ends. */
+async function noteErrors(output: Readable, intake: ReadingSink): Promise<void> {
+  for await (const chunk of output as AsyncIterable<Buffer>) {
+    const lines = chunk.toString('utf8').trim().split('\n');
+    intake.drop('empty', `messages on its standard error, the last: ${sampleOf(lines.at(-1))}`, lines.length);
+    await intake.rest(chunk.byteLength);
+  }
+}
+
 /** Reads lines until the program ends. A program that prints too fast is blocked in its write. */
 async function readLines(output: Readable, intake: ReadingSink, units: SeriesUnits): Promise<void> {
-  const lines = new LineSplitter(MAX_LINE_BYTES, (why) => intake.drop('too-long', why));
+  const lines = new LineSplitter(MAX_LINE_BYTES, intake.drop);
   for await (const chunk of output as AsyncIterable<Buffer>) {
     for (const line of lines.push(chunk)) intake.take(() => parseReading(line, units));
     await intake.rest(chunk.byteLength);

@@ -1,10 +1,12 @@
+import type { ReadingSink } from './source.ts';
+
 /** The longest time for a line, after which a stream without line ends is reported, once in this time. */
 const MAX_LINE_MS = 60_000;
 
-/** Splits a stream of bytes into lines of text. A line that is too long is dropped entirely, and reported. */
+/** Splits a stream of bytes into lines of text. Drops blank lines, and lines that are too long. */
 export class LineSplitter {
   readonly #maxBytes: number;
-  readonly #onTooLong: (why: string) => void;
+  readonly #drop: ReadingSink['drop'];
   readonly #nowMs: () => number;
   #parts: Uint8Array[] = [];
   #bytes = 0;
@@ -12,30 +14,34 @@ export class LineSplitter {
   #beganMs = 0;
   /** True up to the next line end: the line is too long, or its beginning is missing. */
   #isSkipped = false;
+  #lastByte: number | undefined;
 
-  constructor(maxBytes: number, onTooLong: (why: string) => void, nowMs = () => performance.now()) {
+  constructor(maxBytes: number, drop: ReadingSink['drop'], nowMs = () => performance.now()) {
     this.#maxBytes = maxBytes;
-    this.#onTooLong = onTooLong;
+    this.#drop = drop;
     this.#nowMs = nowMs;
   }
 
-  /** The lines that end in this chunk, with LF, CR LF or CR. Empty lines are left out. */
+  /** Returns the lines that end in this chunk, with LF, CR LF or CR. */
   push(chunk: Uint8Array): string[] {
     const lines: string[] = [];
     let start = 0;
+    let blank = 0;
     for (let index = 0; index < chunk.byteLength; index += 1) {
-      if (chunk[index] !== LF && chunk[index] !== CR) continue;
+      const byte = chunk[index];
+      const isSecondHalf = byte === LF && this.#lastByte === CR;
+      this.#lastByte = byte;
+      if (byte !== LF && byte !== CR) continue;
       this.#keep(chunk.subarray(start, index));
       start = index + 1;
+      const isBlank = !this.#isSkipped && !isSecondHalf;
       const line = this.finish();
-      if (line !== '') lines.push(line);
+      if (line.trim() !== '') lines.push(line);
+      else blank += Number(isBlank);
     }
+    if (blank > 0) this.#drop('empty', 'blank lines', blank);
     this.#keep(chunk.subarray(start));
-    if (this.#bytes > 0 && this.#nowMs() - this.#beganMs > MAX_LINE_MS) {
-      this.#onTooLong(`${this.#bytes} bytes in a minute without a line end: check the baud rate and the line end`);
-      this.skipLine();
-      this.#bytes = 0;
-    }
+    if (this.#bytes > 0 && this.#nowMs() - this.#beganMs > MAX_LINE_MS) this.#dropEndless();
     return lines;
   }
 
@@ -54,6 +60,13 @@ export class LineSplitter {
     return line;
   }
 
+  #dropEndless(): void {
+    const advice = 'check the baud rate and the line end';
+    this.#drop('too-long', `${this.#bytes} bytes in a minute without a line end: ${advice}`);
+    this.skipLine();
+    this.#bytes = 0;
+  }
+
   #keep(part: Uint8Array): void {
     if (this.#bytes === 0) this.#beganMs = this.#nowMs();
     this.#bytes += part.byteLength;
@@ -63,7 +76,7 @@ export class LineSplitter {
       return;
     }
     this.skipLine();
-    this.#onTooLong(`a line longer than ${this.#maxBytes} bytes`);
+    this.#drop('too-long', `a line longer than ${this.#maxBytes} bytes`);
   }
 }
 

@@ -40,7 +40,7 @@ export function serialSource(settings: SerialSettings, openLine: OpenSerialLine)
     kind: 'pushed',
     run: async (intake, signal) => {
       await using line = await openLine(path, { baud, parity: 'none' }, signal);
-      const lines = new LineSplitter(MAX_LINE_BYTES, (why) => intake.drop('too-long', why));
+      const lines = new LineSplitter(MAX_LINE_BYTES, intake.drop);
       intake.connected();
       let silentMs = 0;
       let waitMs = QUIET_MS;

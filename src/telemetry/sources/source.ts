@@ -26,12 +26,12 @@ export interface ReadingSink {
   connected(): void;
   /**
    * Takes one more reading. `read` makes it; it is not called if readings come too fast. An unusable reading is dropped; an
-   * undefined one means that the source was to pick readings, and that `text` holds none. `series`: readings of
+   * undefined one means that the source was to pick readings, and that `text` holds none, or that a message is empty. `series`: readings of
    * another one are reduced separately. Throws any other error of `read`.
    */
   take(read: () => Reading, text?: string, series?: string): void;
-  /** Counts an arrival without a reading. `why` may end with a sample of it. */
-  drop(reason: DropReason, why: string): void;
+  /** Notes arrivals without a reading. `why` may end with a sample. */
+  drop: (reason: DropReason, why: string, count?: number) => void;
   /**
    * This number of bytes arrived. If it returns a promise, the source must wait for it before it reads more; it never rejects.
    */

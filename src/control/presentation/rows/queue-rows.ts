@@ -1,10 +1,11 @@
+import { failsForLong } from '../../gateway-state.ts';
 import type { OutputOf } from '../../operations.ts';
 import { formatBytes } from '../bytes.ts';
 import { pluralize } from '../counted.ts';
 import { formatTime } from '../time.ts';
 import type { When } from '../time.ts';
 import type { Row } from './row.ts';
-import { isTroubled } from './sensor-rows.ts';
+import { isTroubled, silence } from './sensor-rows.ts';
 
 const MAX_FAILING_SHOWN = 5;
 
@@ -30,6 +31,7 @@ export function queueRows(status: OutputOf<'queue'>, when: When): readonly Row[]
     { label: 'Clock', paragraphs: [clock(status)] },
     { label: 'Sources', paragraphs: [`${sources.length - failing.length} of ${sources.length} work`] },
     { label: 'Failing', paragraphs: failingSources(status), tone: 'attention' },
+    { label: 'Silent', paragraphs: silentSources(status) },
     {
       label: 'Watches',
       paragraphs: watches.map(({ id, lastError }) => `${id}: ${lastError ?? 'reported when it changes'}`),
@@ -61,6 +63,7 @@ export function summarizeQueue(status: OutputOf<'queue'>): Pick<Row, 'paragraphs
   const { spool } = status;
   const lost = droppedByReason(status);
   const failing = failingSources(status);
+  const silent = silentSources(status);
   const troubles = [
     ...(spool.error === undefined ? [] : [spool.error]),
     ...(lost.length === 0 ? [] : [`dropped: ${lost.join(', ')}`]),
@@ -68,7 +71,12 @@ export function summarizeQueue(status: OutputOf<'queue'>): Pick<Row, 'paragraphs
     ...(failing.length > MAX_FAILING_SHOWN ? [`and ${failing.length - MAX_FAILING_SHOWN} more failing sources`] : []),
   ];
   return {
-    paragraphs: [[describeQueue(status), ...writtenPerDay(spool)].join('; '), ...troubles],
+    paragraphs: [
+      [describeQueue(status), ...writtenPerDay(spool)].join('; '),
+      ...troubles,
+      ...silent.slice(0, MAX_FAILING_SHOWN),
+      ...(silent.length > MAX_FAILING_SHOWN ? [`and ${silent.length - MAX_FAILING_SHOWN} more silent sources`] : []),
+    ],
     tone: troubles.length === 0 ? undefined : 'attention',
   };
 }
@@ -84,10 +92,19 @@ function failingSources({ sources }: OutputOf<'queue'>): readonly string[] {
   ]);
 }
 
+/** Returns the sources that are connected and silent: only the operator knows whether that is usual. */
+function silentSources({ sources }: OutputOf<'queue'>): readonly string[] {
+  const silent = sources.filter(({ silentForMs }) => failsForLong({ failingForMs: silentForMs }));
+  return silent.flatMap((source) => {
+    const text = silence(source);
+    return text === undefined ? [] : [`${source.name}: ${text}`];
+  });
+}
+
 function describeDrops(source: OutputOf<'queue'>['sources'][number]): string {
   const reasons = Object.entries(source.droppedFor).map(([reason, count]) => `${count} ${reason}`);
   const why = reasons.length === 0 ? '' : ` (${reasons.join(', ')})`;
-  const effect = isTroubled(source) ? 'it delivers only unusable values; ' : '';
+  const effect = source.state === 'delivering' ? `no usable reading for ${age(source.failingForMs ?? 0)}; ` : '';
   return `${effect}${source.dropped} dropped${why}, the last: ${source.lastDrop ?? 'unknown'}`;
 }
 

@@ -6,7 +6,9 @@ import type { Row } from './row.ts';
 
 export function sensorRows({ isLive, sensors }: OutputOf<'sensors'>): readonly Row[] {
   return sensors.map((sensor) => {
-    const facts = isLive ? [describeLast(sensor), ...pace(sensor), ...troubles(sensor)] : [sensor.place];
+    const facts = isLive
+      ? [describeLast(sensor), ...pace(sensor), ...troubles(sensor), ...notes(sensor)]
+      : [sensor.place];
     const text = [sensor.kind, ...facts].join('; ');
     return { label: sensor.name, paragraphs: [text], tone: isTroubled(sensor) ? 'attention' : undefined };
   });
@@ -14,7 +16,7 @@ export function sensorRows({ isLive, sensors }: OutputOf<'sensors'>): readonly R
 
 /** The rows of one sensor in detail. */
 export function oneSensorRows(sensor: SensorReport, isRead: boolean): readonly Row[] {
-  const { name, kind, place, mode, everyMs, outputs, readings, failures, notice } = sensor;
+  const { name, kind, place, mode, everyMs, outputs, readings, failures } = sensor;
   const speaks = mode === 'pushed' ? 'pushed by the source' : `each ${shortDuration(everyMs ?? 0)}`;
   return [
     { label: 'Sensor', paragraphs: [name] },
@@ -28,7 +30,7 @@ export function oneSensorRows(sensor: SensorReport, isRead: boolean): readonly R
     },
     { label: 'Dropped', paragraphs: drops(sensor, '') },
     { label: 'Failing', paragraphs: failing(sensor), tone: 'attention' },
-    { label: 'Notice', paragraphs: notice === undefined ? [] : [notice], tone: 'attention' },
+    { label: 'Notice', paragraphs: notes(sensor), tone: 'attention' },
   ];
 }
 
@@ -67,10 +69,21 @@ export function isTroubled({ lastError, state }: Pick<SensorReport, 'lastError' 
 }
 
 function describeLast(sensor: SensorReport): string {
-  const { lastReading, lastReadingAgeMs, state } = sensor;
-  if (lastReading === undefined || lastReadingAgeMs === undefined)
-    return state === 'connected' ? 'connected, no reading yet' : 'no reading yet';
-  return `${describeReading(sensor)}, ${shortDuration(lastReadingAgeMs)} ago`;
+  const { lastReading, lastReadingAgeMs } = sensor;
+  const isRead = lastReading !== undefined && lastReadingAgeMs !== undefined;
+  if (!isRead) return silence(sensor) ?? 'no reading yet';
+  const last = `${describeReading(sensor)}, ${shortDuration(lastReadingAgeMs)} ago`;
+  return silence(sensor) === undefined ? last : `${silence(sensor)}; the last: ${last}`;
+}
+
+/** Returns how long nothing has arrived from a source that is connected, or undefined. */
+export function silence({ state, silentForMs }: Pick<SensorReport, 'state' | 'silentForMs'>): string | undefined {
+  if (state !== 'connected') return undefined;
+  return `connected, no reading ${silentForMs === undefined ? 'yet' : `for ${shortDuration(silentForMs)}`}`;
+}
+
+function notes({ notice }: SensorReport): readonly string[] {
+  return notice === undefined ? [] : [notice];
 }
 
 function pace({ perMinute }: SensorReport): readonly string[] {
@@ -88,7 +101,7 @@ function drops({ dropped, lastDrop }: SensorReport, verb: string): readonly stri
 
 function failing({ state, lastError, lastErrorCode, failingForMs }: SensorReport): readonly string[] {
   const since = `for ${shortDuration(failingForMs ?? 0)}`;
-  if (state === 'delivering') return [`${since}: it delivers only unusable values`];
+  if (state === 'delivering') return [`${since}: no usable reading`];
   if (lastError === undefined) return [];
   const code = lastErrorCode === undefined ? '' : ` (${lastErrorCode})`;
   return [`${since}: ${lastError}${code}`];

@@ -71,6 +71,18 @@ describe('agent sensors', () => {
     );
   });
 
+  test('shows how long a push source has been silent, its last reading, and the data that arrives instead', async () => {
+    const [first] = calmSensors.sensors;
+    if (first === undefined) throw new Error('there is none');
+    const silent = { ...first, state: 'connected' as const, silentForMs: 720_000, lastReadingAgeMs: 720_000 };
+    const none = { ...silent, lastReading: undefined, perMinute: undefined, notice: 'only blank lines (7)' };
+    const { out } = await type('sensors', {
+      daemon: fakeAgent({ sensors: async () => ({ isLive: true, sensors: [silent, none] }) }),
+    });
+    expect(out).toContain('hwmon; connected, no reading for 12 min; the last: 48.312 °C, 12 min ago; 6.0 a minute\n');
+    expect(out).toContain('hwmon; connected, no reading for 12 min; only blank lines (7)\n');
+  });
+
   test('shows the notice of a sensor that works', async () => {
     const [first] = calmSensors.sensors;
     const sensors =

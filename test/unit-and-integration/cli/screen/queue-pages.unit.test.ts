@@ -44,8 +44,17 @@ describe('a status with a spool', () => {
     expect(spoolOf({ ...calmTelemetry, sources: [source] })).toContain(
       'level: 7000 dropped (6999 too-fast, 1 malformed), the last: more than 200 a second',
     );
-    const sources = [{ ...source, state: 'delivering' as const }];
-    expect(spoolOf({ ...calmTelemetry, sources })).toContain('level: it delivers only unusable values; 7000 dropped');
+    const sources = [{ ...source, state: 'delivering' as const, failingForMs: 660_000 }];
+    expect(spoolOf({ ...calmTelemetry, sources })).toContain('level: no usable reading for 11 min; 7000 dropped');
+  });
+
+  test('shows sources that have been connected and silent for ten minutes', () => {
+    const [first] = calmTelemetry.sources;
+    if (first === undefined) throw new Error('there is none');
+    const silent = { ...first, name: 'door', state: 'connected' as const, lastError: undefined, silentForMs: 600_000 };
+    const status = { ...calmTelemetry, sources: [silent, { ...silent, name: 'level', silentForMs: 599_000 }] };
+    expect(rowOf('Silent', renderQueue(status, page))).toBe('door: connected, no reading for 10 min');
+    expect(spoolOf(status)).toMatch(/ door: connected, no reading for 10 min$/);
   });
 
   test('does not list a hundred of them', () => {

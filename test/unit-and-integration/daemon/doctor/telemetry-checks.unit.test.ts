@@ -57,17 +57,17 @@ test('reports unusable data of a sensor, and readings dropped from a working one
   const sensors = [
     useless,
     { ...sensor, ...drops },
-    { ...sensor, state: 'connected' as const, lastReadingAgeMs: undefined },
+    { ...sensor, state: 'connected' as const, silentForMs: 720_000, notice: 'only blank lines (7)' },
   ];
   expect(telemetryFindings(measuring, { isLive: true, sensors }).slice(0, 3)).toEqual([
     {
       name: 'sensors[0] (temp)',
       ok: false,
-      detail: 'nothing that it delivers can be used, for 2 min; 3 dropped, the last: nothing at /h in {"t":21.5}',
+      detail: 'no usable reading for 2 min; 3 dropped, the last: nothing at /h in {"t":21.5}',
       advice: "agent sensors 'sensors[0] (temp)'",
     },
     { name: 'sensors[0] (temp)', ok: true, detail: 'read 4 s ago; 3 dropped, the last: nothing at /h in {"t":21.5}' },
-    { name: 'sensors[0] (temp)', ok: true, detail: 'connected, no reading yet' },
+    { name: 'sensors[0] (temp)', ok: true, detail: 'connected, no reading for 12 min; only blank lines (7)' },
   ]);
 });
 

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 
 import { expect, test } from 'vitest';
 
-import { execStreamSource } from '../../../../src/telemetry/sources/exec.ts';
+import { execSource, execStreamSource } from '../../../../src/telemetry/sources/exec.ts';
 import { mqttSource } from '../../../../src/telemetry/sources/mqtt.ts';
 import { serialSource } from '../../../../src/telemetry/sources/serial.ts';
 import type { PushedSource } from '../../../../src/telemetry/sources/source.ts';
@@ -38,6 +38,27 @@ const port = { path: '/dev/ttyX', baud: 9_600, pattern: undefined, idleTimeoutMs
 
 test('a program that runs is connected, though it prints nothing', async () => {
   expect(await connects(execStreamSource({ command: ['/bin/sleep', '1000'] }))).toEqual({ isConnected: true });
+});
+
+// Regression: the messages of a program that had no reading were thrown away.
+test('a program that prints to its standard error only has that noted', async () => {
+  const noted = Promise.withResolvers<unknown>();
+  const drop = (...what: readonly unknown[]): void => noted.resolve(what);
+  const intake = { connected: () => {}, take: () => {}, drop, rest: () => undefined };
+  const enough = new AbortController();
+  const script = "printf 'warming up\\nno such device\\n' >&2; exec sleep 1000";
+  const ended = execStreamSource({ command: ['/bin/sh', '-c', script] }).run(intake, enough.signal);
+  expect(await noted.promise).toEqual(['empty', 'messages on its standard error, the last: "no such device"', 2]);
+  enough.abort(new Error('enough'));
+  await expect(ended).rejects.toThrow('enough');
+});
+
+test.each([
+  ['echo 21.5 >&2', 'printed nothing, but an error: 21.5'],
+  ['echo', 'printed nothing'],
+])('a program that is read at intervals and runs %j fails', async (script, why) => {
+  const read = execSource({ command: ['/bin/sh', '-c', script] }, 10_000).read(deadline());
+  await expect(read).rejects.toThrow(`/bin/sh: ${why}`);
 });
 
 test('a program that ends immediately is not', async () => {

@@ -126,7 +126,7 @@ test('reports each minute a stream without line ends, and none whose lines end',
   const reports: string[] = [];
   const splitter = new LineSplitter(
     100,
-    (why) => reports.push(why),
+    (_, why) => reports.push(why),
     () => nowMs,
   );
   const pass = (text: string, times: number): string[] =>
@@ -140,6 +140,26 @@ test('reports each minute a stream without line ends, and none whose lines end',
   const why = 'bytes in a minute without a line end: check the baud rate and the line end';
   expect(reports).toEqual([`29 ${why}`, `32 ${why}`]);
   expect(pass('\n22\n', 1)).toEqual(['22']);
+});
+
+// Regression: a stream of blank lines was silence that looked well.
+test.each([
+  ['\n\n \n\t\n', 4],
+  ['\r\n\r\n', 2],
+  ['\r\r', 2],
+  ['21.5\r\n', 0],
+  ['21.5\n\r21.6\n\r', 2],
+])('counts blank lines, however the bytes come: %j', (stream, count) => {
+  for (const chunkBytes of [1, 2, 3, 100]) {
+    let blank = 0;
+    const splitter = new LineSplitter(10, (reason, why, more = 0) => {
+      expect([reason, why]).toEqual(['empty', 'blank lines']);
+      blank += more;
+    });
+    for (let start = 0; start < stream.length; start += chunkBytes)
+      splitter.push(Buffer.from(stream.slice(start, start + chunkBytes)));
+    expect(blank).toBe(count);
+  }
 });
 
 test('returns the rest without a line end', () => {
