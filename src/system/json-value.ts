@@ -64,6 +64,11 @@ export function doubleOf(value: unknown): number {
   return JSON.isRawJSON(value) ? Number(value.rawJSON) : Number.NaN;
 }
 
+/** Returns a fraction with 15 digits, all that a double keeps: 13 × 0.001 is 0.013, and not 0.013000000000000001. */
+export function withoutNoise(number: number): number {
+  return Number.isInteger(number) ? number : Number(number.toPrecision(15));
+}
+
 /** True if arrays and objects are nested at most `maxDepth` deep. Does not recurse. */
 export function nestedWithin(value: unknown, maxDepth: number = maxValueDepth): boolean {
   let level = [value].filter(isNest);

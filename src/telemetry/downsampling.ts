@@ -1,4 +1,4 @@
-import { doubleOf } from '../system/json-value.ts';
+import { doubleOf, withoutNoise } from '../system/json-value.ts';
 import { sampleOf } from './reading-text.ts';
 import type { ReductionSettings } from './settings.ts';
 
@@ -6,6 +6,8 @@ interface Period {
   readonly startedMs: number;
   values: number;
   sum: number;
+  /** The part of the sum that its additions lost (Kahan, https://doi.org/10.1145/363707.363723). */
+  lost: number;
   min: unknown;
   max: unknown;
   last: unknown;
@@ -23,13 +25,13 @@ export class Downsampler {
 
   /** Returns the value to send now, or undefined if there is none. Calls `onDrop` for a reading that it leaves out. */
   push(reading: unknown, nowMs: number, onDrop: (why: string) => void): unknown {
-    const needsNumber = this.#settings.deadband !== undefined && isNumber(this.#sent?.value);
-    const value = needsNumber && !isNumber(reading) ? undefined : scaled(reading, this.#settings);
+    const isCompared = this.#settings.deadband !== undefined && isNumber(this.#sent?.value);
+    const value = isCompared && !isNumber(reading) ? undefined : scaled(reading, this.#settings);
     if (value === undefined) onDrop(`${sampleOf(reading)} is not a finite number`);
     if (this.#settings.over === undefined) return this.#ifSignificant(value, nowMs);
     const reduced = this.end(nowMs);
     if (value !== undefined) {
-      this.#period ??= { startedMs: nowMs, values: 0, sum: 0, min: value, max: value, last: value };
+      this.#period ??= { startedMs: nowMs, values: 0, sum: 0, lost: 0, min: value, max: value, last: value };
       join(this.#period, value);
     }
     return reduced;
@@ -49,7 +51,10 @@ export class Downsampler {
     if (over === undefined || period === undefined || nowMs < this.endsMs) return undefined;
     this.#period = undefined;
     const { aggregate } = over;
-    return this.#ifSignificant(aggregate === 'mean' ? period.sum / period.values : period[aggregate], nowMs);
+    return this.#ifSignificant(
+      aggregate === 'mean' ? withoutNoise(period.sum / period.values) : period[aggregate],
+      nowMs,
+    );
   }
 
   #ifSignificant(value: unknown, nowMs: number): unknown {
@@ -66,7 +71,8 @@ export class Downsampler {
     if (!isNumber(value) || !isNumber(sent.value)) return JSON.stringify(value) !== JSON.stringify(sent.value);
     const [number, before] = [doubleOf(value), doubleOf(sent.value)];
     const band = deadband.kind === 'absolute' ? deadband.value : Math.abs(before) * deadband.value;
-    return Math.abs(number - before) > band;
+    const noise = Number.EPSILON * Math.max(Math.abs(number), Math.abs(before));
+    return Math.abs(number - before) - band > noise;
   }
 }
 
@@ -74,28 +80,29 @@ function isNumber(value: unknown): boolean {
   return Number.isFinite(doubleOf(value));
 }
 
+type Scaling = Pick<ReductionSettings, 'scale' | 'offset' | 'over'>;
+
 /** Returns the scaled reading, or undefined if it is null, or not a finite number where one is needed. */
-export function scaled(
-  reading: unknown,
-  { scale, offset, over }: Pick<ReductionSettings, 'scale' | 'offset' | 'over'>,
-): unknown {
-  const isAsItIs = scale === 1 && offset === 0;
+export function scaled(reading: unknown, settings: Scaling): unknown {
+  const { scale = 1, offset = 0 } = settings;
   const number = doubleOf(reading);
-  if (Number.isFinite(number)) return isAsItIs ? reading : withoutNoise(number * scale + offset);
+  if (Number.isFinite(number)) return scale === 1 && offset === 0 ? reading : withoutNoise(number * scale + offset);
   const isNoValue = reading === null || typeof reading === 'number' || JSON.isRawJSON(reading);
-  const needsNumber = !isAsItIs || (over !== undefined && over.aggregate !== 'last');
-  return isNoValue || needsNumber ? undefined : reading;
+  return isNoValue || needsNumber(settings) ? undefined : reading;
 }
 
-/** Returns a fraction with 15 digits, all that a double keeps: 13 × 0.001 is 0.013, and not 0.013000000000000001. */
-function withoutNoise(number: number): number {
-  return Number.isInteger(number) ? number : Number(number.toPrecision(15));
+/** True if the settings of an output demand a number. */
+export function needsNumber({ scale, offset, over }: Scaling): boolean {
+  return scale !== undefined || offset !== undefined || (over !== undefined && over.aggregate !== 'last');
 }
 
 function join(period: Period, value: unknown): void {
   const number = doubleOf(value);
   period.values += 1;
-  period.sum += number;
+  const added = number - period.lost;
+  const sum = period.sum + added;
+  period.lost = sum - period.sum - added;
+  period.sum = sum;
   if (number < doubleOf(period.min)) period.min = value;
   if (number > doubleOf(period.max)) period.max = value;
   period.last = value;

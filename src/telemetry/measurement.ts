@@ -1,9 +1,10 @@
 import type { DropReason } from '../control/telemetry-protocol.ts';
 import { doubleOf, isNest } from '../system/json-value.ts';
-import { Downsampler } from './downsampling.ts';
+import { Downsampler, needsNumber } from './downsampling.ts';
 import { sampleOf } from './reading-text.ts';
 import type { MeasurementSettings, OutputSettings } from './settings.ts';
-import { atPointer } from './sources/parse-reading.ts';
+import { atPointer, numberIn } from './sources/parse-reading.ts';
+import type { SeriesUnits } from './sources/parse-reading.ts';
 import type { Reading } from './sources/source.ts';
 
 /** Called for what is left out; `why` ends with a sample of it. */
@@ -25,7 +26,8 @@ export const OPTIONAL_MS = 10 * 60_000;
 /** Processes the readings of one source: for each output its part, reduced. */
 export class Measurement {
   readonly #outputs: readonly Output[];
-  readonly #ignore: ReadonlySet<number>;
+  readonly #ignore: readonly number[];
+  readonly #units: SeriesUnits = new Map();
 
   constructor({ outputs, ignore }: Pick<MeasurementSettings, 'outputs' | 'ignore'>) {
     const of = (settings: OutputSettings): Output => ({
@@ -34,7 +36,7 @@ export class Measurement {
       foundMs: Number.NEGATIVE_INFINITY,
     });
     this.#outputs = outputs.map(of);
-    this.#ignore = new Set(ignore);
+    this.#ignore = ignore;
   }
 
   /**
@@ -83,15 +85,30 @@ export class Measurement {
   /** Returns the part of a reading for an output, or undefined if there is none. */
   #partOf(reading: Reading, output: Output, nowMs: number, onDrop: OnDrop): unknown {
     const { pointer } = output.settings;
-    const part = atPointer(reading, pointer);
+    const part = partFor(output.settings, reading, this.#units);
     if (part === undefined) {
       const isMissing = isNest(reading) && nowMs - output.foundMs > OPTIONAL_MS;
       if (isMissing) onDrop('no-match', `nothing at ${pointer} in ${sampleOf(reading)}`);
       return undefined;
     }
     output.foundMs = nowMs;
-    if (!this.#ignore.has(doubleOf(part))) return part;
+    if (!isIgnored(part, this.#ignore)) return part;
     onDrop('ignored', `the configuration ignores ${sampleOf(part)}`);
     return undefined;
   }
+}
+
+/**
+ * Returns the part of a reading that an output sends, or undefined if there is none. If the settings need or compare
+ * numbers, a text in JSON is read like a bare payload.
+ */
+export function partFor({ pointer, reduction }: OutputSettings, reading: Reading, units?: SeriesUnits): unknown {
+  const part = atPointer(reading, pointer);
+  const isNumeric = needsNumber(reduction) || reduction.deadband !== undefined;
+  return isNumeric && typeof part === 'string' ? (numberIn(part, units, pointer) ?? part) : part;
+}
+
+/** True if the configuration ignores this number, also if it is a text in JSON. */
+export function isIgnored(part: unknown, ignore: readonly number[]): boolean {
+  return ignore.length > 0 && ignore.includes(doubleOf(typeof part === 'string' ? numberIn(part) : part));
 }

@@ -40,11 +40,11 @@ const treatment = {
     .optional()
     .meta({ description: 'JSON pointer to one value in a JSON reading', examples: ['/temperature'] }),
   scale: number()
-    .default(1)
-    .meta({ description: 'The value is multiplied by this number', examples: [0.001] }),
+    .optional()
+    .meta({ description: 'A number is multiplied by this. Any other value is dropped', examples: [0.001] }),
   offset: number()
-    .default(0)
-    .meta({ description: 'This number is added after scaling', examples: [-40] }),
+    .optional()
+    .meta({ description: 'This is added to a number after scaling. Any other value is dropped', examples: [-40] }),
   deadband: positive()
     .optional()
     .meta({

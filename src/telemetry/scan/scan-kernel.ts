@@ -59,7 +59,7 @@ async function tryCandidate(candidate: Candidate, names: EventNames, signal: Abo
   const { value, why } = await readOnce(source, signal);
   if (why !== undefined) return { ...nothing, sensor, problem: 'unreadable', why };
   const read = readingText(value);
-  const thousandth = scaled(value, { scale: 0.001, offset: 0, over: undefined });
+  const thousandth = scaled(value, { scale: 0.001, offset: undefined, over: undefined });
   const sent = whole === undefined ? {} : { reading: readingText(thousandth), raw: `${read} ${unit}` };
   return { ...nothing, sensor, reading: read, ...sent, problem: undefined };
 }

@@ -1,11 +1,10 @@
 import type { SensorReport, SensorUnit, SourceStats } from '../../control/telemetry-protocol.ts';
-import { doubleOf } from '../../system/json-value.ts';
 import { maskAddresses } from '../../system/log/secrets.ts';
 import { withName } from '../../system/settings/described.ts';
 import { scaled } from '../downsampling.ts';
+import { isIgnored, partFor } from '../measurement.ts';
 import { readingText } from '../reading-text.ts';
 import type { MeasurementSettings, OutputSettings, SourceSettings } from '../settings.ts';
-import { atPointer } from '../sources/parse-reading.ts';
 import type { Reading } from '../sources/source.ts';
 import { sources } from '../sources/sources.ts';
 import { unitOf, wholeUnit } from './unit.ts';
@@ -63,8 +62,8 @@ export function outputReports(
   reading: Reading,
 ): SensorReport['outputs'] {
   return outputs.map((output) => {
-    const part = atPointer(reading, output.pointer);
-    const isSent = part !== undefined && !ignore.includes(doubleOf(part));
+    const part = partFor(output, reading);
+    const isSent = part !== undefined && !isIgnored(part, ignore);
     return outputOf(output, unitOf(source), isSent ? scaled(part, output.reduction) : undefined);
   });
 }
@@ -74,7 +73,7 @@ function outputOf(
   unit: SensorUnit | undefined,
   value: unknown,
 ): SensorReport['outputs'][number] {
-  const { scale, offset } = reduction;
+  const { scale = 1, offset = 0 } = reduction;
   const units = new Map([
     [1, unit],
     [0.001, wholeUnit(unit)],

@@ -26,6 +26,17 @@ export function parseReading(text: string, units: SeriesUnits = new Map(), serie
   return /^[+-]?\d+$/.test(number) ? parseExactly(String(BigInt(number))) : Number(number);
 }
 
+/** Returns the number that `parseReading` finds in a text, or undefined. */
+export function numberIn(...given: Parameters<typeof parseReading>): Reading {
+  try {
+    const reading = parseReading(...given);
+    return typeof reading === 'number' || JSON.isRawJSON(reading) ? reading : undefined;
+  } catch (error) {
+    if (error instanceof TelemetryError) return undefined;
+    throw error;
+  }
+}
+
 /** A number, alone or before one unit such as `°C`, `m3/h` or `m/s2`. `1 234.5` and `3 of 5` must not become 1 and 3. */
 const measured =
   /^([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)(?:\s+(?![.,;+-])((?:[A-Za-z][23](?!\d)|[^\s\d:=])+))?$/;

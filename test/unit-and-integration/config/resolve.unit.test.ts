@@ -116,7 +116,13 @@ function slots(name: string, bootloader: string): string {
 
 const noTls = { caFile: undefined, clientCertificateFile: undefined, clientKeyFile: undefined };
 
-const noReduction = { scale: 1, offset: 0, deadband: undefined, heartbeatMs: undefined, over: undefined };
+const noReduction = {
+  scale: undefined,
+  offset: undefined,
+  deadband: undefined,
+  heartbeatMs: undefined,
+  over: undefined,
+};
 
 const MIB = 1024 * 1024;
 const DAY_MS = 86_400_000;

@@ -43,7 +43,7 @@ outputs = [
           pointer: '/p',
           reduction: {
             scale: 0.1,
-            offset: 0,
+            offset: undefined,
             deadband: { kind: 'relative', value: 0.05 },
             heartbeatMs: 600_000,
             over: undefined,
@@ -53,8 +53,8 @@ outputs = [
           to: { kind: 'property', id: 'power' },
           pointer: '',
           reduction: {
-            scale: 1,
-            offset: 0,
+            scale: undefined,
+            offset: undefined,
             deadband: undefined,
             heartbeatMs: undefined,
             over: { periodMs: 60_000, aggregate: 'max' },

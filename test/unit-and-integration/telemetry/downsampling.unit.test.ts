@@ -3,7 +3,13 @@ import { expect, test } from 'vitest';
 import { Downsampler } from '../../../src/telemetry/downsampling.ts';
 import type { ReductionSettings } from '../../../src/telemetry/settings.ts';
 
-const plain: ReductionSettings = { scale: 1, offset: 0, deadband: undefined, heartbeatMs: undefined, over: undefined };
+const plain: ReductionSettings = {
+  scale: undefined,
+  offset: undefined,
+  deadband: undefined,
+  heartbeatMs: undefined,
+  over: undefined,
+};
 
 function reduced(settings: Partial<ReductionSettings>, readings: readonly unknown[], everyMs = 1_000) {
   const reduction = new Downsampler({ ...plain, ...settings });
@@ -25,6 +31,21 @@ test('everything is sent by default, in its unit', () => {
 
 test('scales without the noise of binary fractions', () => {
   expect(sent({ scale: 0.001 }, [13, 9, 26, 2 ** 52])).toEqual([0.013, 0.009, 0.026, 4_503_599_627_370.5]);
+});
+
+// Regression: means had digits such as 0.20000000000000004, and more of them the longer the period.
+test('a mean has no noise of binary fractions', () => {
+  const mean = (readings: readonly number[]): unknown =>
+    sent({ over: { periodMs: 1_000 * readings.length, aggregate: 'mean' } }, [...readings, 0])[0];
+  expect(mean([0.1, 0.2, 0.3])).toBe(0.2);
+  expect(mean(Array<number>(50_000).fill(21.3))).toBe(21.3);
+});
+
+// Regression: of a sensor with steps of 0.1, a deadband of 0.1 left out some steps and sent others.
+test('a change that is as large as the deadband is not sent, at any value', () => {
+  const deadband = { kind: 'absolute', value: 0.1 } as const;
+  for (let tenths = -400; tenths < 1_200; tenths += 1)
+    expect(sent({ deadband }, [tenths / 10, (tenths + 1) / 10, (tenths + 2) / 10])).toHaveLength(2);
 });
 
 test('drops text that would be scaled, such as a number with a comma', () => {

@@ -1,79 +1,12 @@
 import { describe, expect, test } from 'vitest';
 
-import { silentLog } from '../../../src/system/log/log.ts';
 import { TelemetryError } from '../../../src/telemetry/errors.ts';
 import { Measurement } from '../../../src/telemetry/measurement.ts';
-import type { MeasurementSettings } from '../../../src/telemetry/settings.ts';
-import { SourceRunner } from '../../../src/telemetry/source-runner.ts';
+import type { ReductionSettings } from '../../../src/telemetry/settings.ts';
 import { parseReading } from '../../../src/telemetry/sources/parse-reading.ts';
 import { parseLine } from '../../../src/telemetry/sources/serial.ts';
 import { sourceFailed } from '../../../src/telemetry/sources/source.ts';
-import type { ReadingSink, Source } from '../../../src/telemetry/sources/source.ts';
-import { ManualClock } from '../../fakes/clock.ts';
-
-const forever = new AbortController().signal;
-const MINUTE_MS = 60_000;
-const asItIs = { scale: 1, offset: 0, deadband: undefined, heartbeatMs: undefined, over: undefined };
-
-const output = (pointer: string, reduction = asItIs): MeasurementSettings['outputs'][number] => ({
-  to: { kind: 'event', event: pointer, class: 'normal' },
-  pointer,
-  reduction,
-});
-
-/** A source with its outputs, as telemetry joins them. */
-function sensor(source: Source, settings: Partial<Pick<MeasurementSettings, 'outputs' | 'ignore'>> = {}) {
-  const clock = new ManualClock();
-  const sent: unknown[] = [];
-  const measurement = new Measurement({ outputs: [output('')], ignore: [], ...settings });
-  const rate = { pointsPerSecond: 1_000, bytesPerSecond: 100_000 };
-  const runner = new SourceRunner({
-    name: 'probe',
-    rate,
-    source,
-    everyMs: 1_000,
-    clock,
-    random: () => 0,
-    log: silentLog,
-    onReading: (reading, onDrop) =>
-      measurement.push(reading, clock.monotonicMs(), (_, value) => void sent.push(value), onDrop),
-  });
-  return { runner, clock, sent };
-}
-
-/** A program that prints these texts, one at each interval. */
-function prints(...texts: readonly string[]): Source {
-  const left = [...texts];
-  return { kind: 'polled', read: async () => parseReading(left.shift() ?? texts.at(-1) ?? '') };
-}
-
-/** A push source that sends when the test does. */
-function speaks(): {
-  readonly source: Source;
-  readonly say: (what: (intake: ReadingSink) => void) => Promise<void>;
-  fail: (why: Error) => Promise<void>;
-} {
-  let heard: ReadingSink | undefined;
-  let end = Promise.withResolvers<never>();
-  const run = async (intake: ReadingSink): Promise<void> => {
-    heard = intake;
-    end = Promise.withResolvers<never>();
-    await end.promise;
-  };
-  const turn = async (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
-  return {
-    source: { kind: 'pushed', run },
-    say: async (what) => {
-      await turn();
-      if (heard !== undefined) what(heard);
-    },
-    fail: async (why) => {
-      await turn();
-      end.reject(why);
-      await turn();
-    },
-  };
-}
+import { asItIs, forever, MINUTE_MS, output, prints, sensor, speaks } from './sensors/fake-sensor.ts';
 
 describe('a reading that cannot be used', () => {
   test.each([
@@ -120,6 +53,37 @@ describe('a reading that cannot be used', () => {
       droppedFor: { 'not-a-number': 1 },
       lastDrop: '"21,5" is not a finite number',
     });
+  });
+
+  const compared: ReductionSettings = { ...asItIs, deadband: { kind: 'absolute', value: 0.2 } };
+  const inJson = ['{"t": "22.3"}', '{"t": "22.4"}', '{"t": "22.9 °C"}', '{"t": "unavailable"}', '{"t": "nan"}'];
+  const asTexts = ['22.3', '22.4', '22.9 °C', 'unavailable', 'nan'];
+
+  // Regression: `scale = 1` demanded no number, and a deadband had no effect on a number that was a text in JSON.
+  test.each<[string, ReductionSettings, readonly unknown[]]>([
+    ['no setting', asItIs, asTexts],
+    ['aggregate = "last"', { ...asItIs, over: { periodMs: 1, aggregate: 'last' } }, asTexts],
+    ['scale = 1', { ...asItIs, scale: 1 }, [22.3, 22.4, 22.9]],
+    ['offset = 0', { ...asItIs, offset: 0 }, [22.3, 22.4, 22.9]],
+    ['aggregate = "max"', { ...asItIs, over: { periodMs: 1, aggregate: 'max' } }, [22.3, 22.4, 22.9]],
+    ['deadband = 0.2', compared, [22.3, 22.9]],
+  ])('is a text in JSON that is not the number which %s needs', async (_, reduction, expected) => {
+    const measurement = new Measurement({ outputs: [output('/t', reduction)], ignore: [] });
+    const sent: unknown[] = [];
+    const onValue = (_to: unknown, value: unknown): void => void sent.push(value);
+    for (const [index, text] of inJson.entries()) measurement.push(parseReading(text), index * 10, onValue, () => {});
+    measurement.end(onValue);
+    expect(sent).toEqual(expected);
+  });
+
+  test('is an ignored number, also as a text in JSON', async () => {
+    const { runner, sent } = sensor(prints('{"t": "-9999"}', '{"t": "21"}'), {
+      outputs: [output('/t')],
+      ignore: [-9999],
+    });
+    for (let count = 0; count < 2; count += 1) await runner.once(forever);
+    expect(sent).toEqual(['21']);
+    expect(runner.figures).toMatchObject({ droppedFor: { ignored: 1 } });
   });
 
   test.each(['nan', '-inf', 'null', '{"t": 1e999}', '{"t": null}'])('is not a finite number: %s', async (text) => {
@@ -277,100 +241,6 @@ describe('a push source', () => {
     await steady;
     expect(runner.figures).toMatchObject({ failures: 13, failingForMs: 0 });
   });
-});
-
-// Regression: each of these looked connected and well for ever.
-describe('a push source without data', () => {
-  const blank = (intake: ReadingSink): void => intake.drop('empty', 'blank lines', 2);
-  const emptyMessage = (intake: ReadingSink): void => intake.take(() => parseReading(''));
-
-  test.each([
-    ['blank lines', blank, 2],
-    ['empty messages', emptyMessage, 1],
-  ])('that delivers only %s fails after ten minutes, and is noted immediately', async (what, arrive, count) => {
-    const { source, say } = speaks();
-    const { runner, clock } = sensor(source);
-    void runner.once(forever);
-    await say((intake) => intake.connected());
-    for (let minute = 0; minute <= 10; minute += 1) {
-      await say(arrive);
-      expect(runner.details).toMatchObject({
-        state: 'connected',
-        dropped: 0,
-        notice: `only ${what} (${count * (minute + 1)})`,
-      });
-      clock.advance(MINUTE_MS);
-    }
-    await say(arrive);
-    expect(runner.details).toMatchObject({
-      state: 'delivering',
-      droppedFor: { empty: 12 * count },
-      lastDrop: what,
-      failingForMs: 11 * MINUTE_MS,
-      notice: undefined,
-    });
-    await say((intake) => intake.take(() => 4));
-    await say(arrive);
-    expect(runner.details).toMatchObject({ state: 'parsing', dropped: 12 * count, failingForMs: undefined });
-  });
-
-  test('between readings drops nothing', async () => {
-    const { source, say } = speaks();
-    const { runner, clock } = sensor(source);
-    void runner.once(forever);
-    for (let count = 0; count < 30; count += 1) {
-      await say(blank);
-      await say((intake) => intake.take(() => count));
-      clock.advance(9 * MINUTE_MS);
-    }
-    expect(runner.details).toMatchObject({ readings: 30, dropped: 0, state: 'parsing', notice: undefined });
-  });
-
-  test('after readings is failing ten minutes after the last one', async () => {
-    const { source, say } = speaks();
-    const { runner, clock } = sensor(source);
-    void runner.once(forever);
-    await say((intake) => intake.take(() => 4));
-    for (let minute = 0; minute <= 11; minute += 1) {
-      await say(blank);
-      clock.advance(MINUTE_MS);
-    }
-    expect(runner.figures).toMatchObject({ state: 'delivering', failingForMs: 11 * MINUTE_MS, dropped: 24 });
-  });
-
-  test('after a burst of readings is connected, since only the operator knows whether that is usual', async () => {
-    const { source, say } = speaks();
-    const { runner, clock } = sensor(source);
-    void runner.once(forever);
-    await say((intake) => intake.connected());
-    for (let count = 0; count < 30; count += 1) await say((intake) => intake.take(() => count));
-    clock.advance(10 * MINUTE_MS);
-    expect(runner.figures.state).toBe('parsing');
-    clock.advance(MINUTE_MS);
-    expect(runner.figures).toMatchObject({ state: 'connected', silentForMs: 11 * MINUTE_MS, failingForMs: undefined });
-  });
-
-  // Regression: each reopening of a silent port began the time of the failure again, so that it never needed attention.
-  test('that is reopened again and again has failed since its last arrival', async () => {
-    const { source, say, fail } = speaks();
-    const { runner, clock } = sensor(source);
-    for (let count = 0; count < 4; count += 1) {
-      const once = runner.once(forever);
-      await say((intake) => intake.connected());
-      if (count === 0) await say((intake) => intake.take(() => 4));
-      clock.advance(5 * MINUTE_MS);
-      await fail(new TelemetryError('source-timeout', 'no byte for 300000 ms'));
-      await once;
-    }
-    expect(runner.figures).toMatchObject({ failures: 4, failingForMs: 20 * MINUTE_MS });
-  });
-});
-
-test('a source that is read at intervals keeps its state between them', async () => {
-  const { runner, clock } = sensor(prints('4'));
-  await runner.once(forever);
-  clock.advance(60 * MINUTE_MS);
-  expect(runner.figures.state).toBe('parsing');
 });
 
 test('how long a source has been silent is known from the start on', async () => {

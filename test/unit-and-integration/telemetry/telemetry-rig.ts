@@ -11,7 +11,13 @@ import { FakeValues } from './fake-values.ts';
 import { ampleBounds } from './queue/queue-rig.ts';
 
 export const deadline = (): AbortSignal => AbortSignal.timeout(60_000);
-export const noReduction = { scale: 1, offset: 0, deadband: undefined, heartbeatMs: undefined, over: undefined };
+export const noReduction = {
+  scale: undefined,
+  offset: undefined,
+  deadband: undefined,
+  heartbeatMs: undefined,
+  over: undefined,
+};
 
 export function measurement(
   event: string,

@@ -84,7 +84,13 @@ describe('the description of a source', () => {
   });
 
   test('has what is sent of a reading: a part, scaled, with its unit, and nothing of what is ignored', () => {
-    const asItIs = { scale: 1, offset: 0, deadband: undefined, heartbeatMs: undefined, over: undefined };
+    const asItIs = {
+      scale: undefined,
+      offset: undefined,
+      deadband: undefined,
+      heartbeatMs: undefined,
+      over: undefined,
+    };
     const to = { kind: 'event', event: 'e', class: 'normal' } as const;
     const made = (source: SourceSettings, pointer: string, scale: number, reading: unknown) => {
       const outputs = [{ to, pointer, reduction: { ...asItIs, scale } }];
@@ -95,6 +101,7 @@ describe('the description of a source', () => {
     expect(made(iio('in_temp'), '', 0.001, 21_450)).toEqual(['21.45', '°C']);
     expect(made(iio('in_temp'), '', 0.5, 21_450)).toEqual(['10725', undefined]);
     expect(made(modbus, '/a/0', 0.1, { a: [5] })).toEqual(['0.5', undefined]);
+    expect(made(modbus, '/a', 1, { a: '5.5' })).toEqual(['5.5', undefined]);
     expect(made(modbus, '/b', 1, { a: [5] })).toEqual([undefined, undefined]);
     expect(made(modbus, '', 0.1, 32_768)).toEqual([undefined, undefined]);
     expect(made(modbus, '', 0.1, '21,5')).toEqual([undefined, undefined]);

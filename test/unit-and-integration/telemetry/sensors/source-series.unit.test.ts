@@ -5,7 +5,7 @@ import { SourceSeries } from '../../../../src/telemetry/source-series.ts';
 import { SteppedClock } from '../../../fakes/clock.ts';
 
 const over = { periodMs: 60_000, aggregate: 'last' } as const;
-const reduction = { scale: 1, offset: 0, deadband: undefined, heartbeatMs: undefined, over };
+const reduction = { scale: undefined, offset: undefined, deadband: undefined, heartbeatMs: undefined, over };
 const output = { to: { kind: 'event', event: 'room', class: 'normal' }, pointer: '', reduction } as const;
 
 /** A source with one output that sends the last reading of each minute, and a clock that counts how often it wakes. */

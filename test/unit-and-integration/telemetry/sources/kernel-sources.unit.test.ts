@@ -36,6 +36,10 @@ const board = {
   'sys/bus/iio/devices/iio:device1/in_voltage1_scale': '2\n',
   'sys/bus/iio/devices/iio:device1/in_voltage_scale': '0.5\n',
   'sys/bus/iio/devices/iio:device1/in_voltage_offset': '-1\n',
+  // Linux, drivers/iio/chemical/scd4x.c, scd4x_read_raw: the scale of a concentration is 100 millionths
+  'sys/bus/iio/devices/iio:device2/name': 'scd41\n',
+  'sys/bus/iio/devices/iio:device2/in_concentration_co2_raw': '612\n',
+  'sys/bus/iio/devices/iio:device2/in_concentration_co2_scale': '0.000100\n',
   'sys/bus/w1/devices/28-0316a2795ee7/temperature': '21062\n',
   'sys/bus/w1/devices/28-000000000085/temperature': '85000\n',
   'sys/bus/w1/devices/28-000000000127/temperature': '127937\n',
@@ -99,6 +103,11 @@ test.each<[string, unknown, (root: string) => PolledSource]>([
   ['a thermal zone by its number', 48.312, (root) => thermalSource('0', root)],
   ['an IIO channel that is processed', 21_450, (root) => iioSource('bme280', 'in_temp', root)],
   ['an IIO channel with the scale of its kind', 600, (root) => iioSource('mcp3204', 'in_voltage0', root)],
+  [
+    'an IIO channel whose scale is no binary fraction',
+    0.0612,
+    (root) => iioSource('scd41', 'in_concentration_co2', root),
+  ],
   ['an IIO channel with a scale of its own', 2_398, (root) => iioSource('mcp3204', 'in_voltage1', root)],
   ['a DS18B20', 21.062, (root) => w1Source('28-0316a2795ee7', root)],
   ['a DS18B20 on Linux before 5.8', 23.125, (root) => w1Source('28-000000000419', root)],
