@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { isAbsolute } from 'node:path';
 
-import { describeError, systemErrorCode } from '../system/errors.ts';
+import { describeError, systemErrorCode, undefinedIf } from '../system/errors.ts';
 import { describeExposures, findExposures } from '../system/files/protected-file.ts';
 import { readToBound } from '../system/files/untrusted-file.ts';
 import type { Environment } from '../system/processes/environment.ts';
@@ -64,12 +64,8 @@ const RUN_DIRECTORY = /(?:^|[\s{,.])run[ \t]*=[ \t]*["'](\/[^"'\n]*)["']/;
 
 /** Returns the run directory of a file, even if the file is invalid, so that a running daemon can be reached. */
 export async function findRunDirectory(path: string): Promise<string | undefined> {
-  try {
-    return RUN_DIRECTORY.exec((await readConfigText(path)).replaceAll(COMMENT, ''))?.[1];
-  } catch (error) {
-    if (error instanceof ConfigError) return undefined;
-    throw error;
-  }
+  const text = await undefinedIf((error) => error instanceof ConfigError, readConfigText(path));
+  return RUN_DIRECTORY.exec((text ?? '').replaceAll(COMMENT, ''))?.[1];
 }
 
 /** Parses a configuration. Throws ConfigError with everything that is wrong. Pure. */

@@ -1,3 +1,4 @@
+import { mapError } from '../system/errors.ts';
 import type { FirmwareHeader } from '../update/ports.ts';
 import type { IncomingPayload } from '../update/ports/incoming.ts';
 
@@ -14,14 +15,6 @@ export async function* withMappedErrors(
 ): AsyncGenerator<IncomingPayload, void, undefined> {
   try {
     for await (const payload of payloads) yield { ...payload, write: (...to) => mapError(payload.write(...to), told) };
-  } catch (error) {
-    throw told(error);
-  }
-}
-
-export async function mapError<T>(work: Promise<T>, told: (error: unknown) => unknown): Promise<T> {
-  try {
-    return await work;
   } catch (error) {
     throw told(error);
   }

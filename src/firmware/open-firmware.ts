@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 
+import { mapError } from '../system/errors.ts';
 import type { Clock } from '../system/time/clock.ts';
 import type { Checkpoint, FirmwareHeader } from '../update/ports.ts';
 import type { FirmwareRequest, IncomingFirmware, IncomingPayload, OpenFirmware } from '../update/ports/incoming.ts';
@@ -14,7 +15,7 @@ import { FirmwareError, FirmwareFormatError, staleCheckpoint, VerificationError 
 import { openFirmwareStream } from './firmware-stream.ts';
 import type { FirmwareStream } from './firmware-stream.ts';
 import { readImage } from './image.ts';
-import { mapError, withMappedErrors } from './incoming.ts';
+import { withMappedErrors } from './incoming.ts';
 import type { ReadFirmware } from './incoming.ts';
 import type { EncodingSetting } from './text/encoding.ts';
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert';
 
+import { undefinedIf } from '../system/errors.ts';
 import type { BoardPayload, BoardProgress, ImageClaims, McuTarget, Verified, VouchForKept } from '../update/ports.ts';
 import type { Board } from './connection.ts';
 import { McuError } from './errors.ts';
@@ -112,12 +113,7 @@ async function backUpKnownImage(store: BoardStore, payload: string, flashed: Ima
 
 /** Returns the backup, or undefined if there is none, or it is damaged. */
 export async function intactBackup(store: BoardStore): Promise<KeptImage | undefined> {
-  try {
-    return await store.kept();
-  } catch (error) {
-    if (error instanceof McuError) return undefined;
-    throw error;
-  }
+  return undefinedIf((error) => error instanceof McuError, store.kept());
 }
 
 /** Restores the backup. Throws if there is none, or the board was blank: it keeps the new program. */

@@ -1,7 +1,7 @@
-import { access } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { connect } from 'node:net';
 
-import { describeError, systemErrorCode } from '../system/errors.ts';
+import { describeError, valueOrUndefined } from '../system/errors.ts';
 import { waitForEvent } from '../system/socket.ts';
 import { Deadline } from '../system/time/deadline.ts';
 import { PackageError } from './errors.ts';
@@ -17,12 +17,8 @@ export const PACKAGE_GUARD = '/run/thing-agent-package.sock';
 
 /** Throws `package-installer-unavailable` without a listener there. Does not start the installer. */
 export async function requireInstaller(path: string): Promise<void> {
-  try {
-    await access(path);
-  } catch (error) {
-    if (systemErrorCode(error) === undefined) throw error;
-    throw new PackageError('package-installer-unavailable', `no listener on ${path}: packages cannot be installed`);
-  }
+  if ((await valueOrUndefined(stat(path))) !== undefined) return;
+  throw new PackageError('package-installer-unavailable', `no listener on ${path}: packages cannot be installed`);
 }
 
 /** The installer's last output; without it, it was killed. */

@@ -2,13 +2,13 @@ import { constants } from 'node:fs';
 import { access, readdir, readFile, readlink, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { systemErrorCode } from '../system/errors.ts';
+import { systemErrorCode, valueOrUndefined } from '../system/errors.ts';
 
 const maxHolders = 4;
 
 /** True if a device is plugged in at this path. */
 export async function isPortPresent(path: string): Promise<boolean> {
-  return (await orUndefined(realpath(path))) !== undefined;
+  return (await valueOrUndefined(realpath(path))) !== undefined;
 }
 
 /** True if this user may not open the device at this path. */
@@ -26,12 +26,12 @@ export async function isPortDenied(path: string): Promise<boolean> {
  * another source or board has the port.
  */
 export async function holdersOf(path: string, proc = '/proc'): Promise<readonly string[]> {
-  const device = (await orUndefined(realpath(path))) ?? path;
+  const device = (await valueOrUndefined(realpath(path))) ?? path;
   const holders: string[] = [];
   for (const pid of await entries(proc)) {
     if (!/^\d+$/.test(pid)) continue;
     for (const fd of await entries(join(proc, pid, 'fd'))) {
-      if ((await orUndefined(readlink(join(proc, pid, 'fd', fd)))) !== device) continue;
+      if ((await valueOrUndefined(readlink(join(proc, pid, 'fd', fd)))) !== device) continue;
       const name = pid === String(process.pid) ? 'this agent' : await textOf(join(proc, pid, 'comm'));
       holders.push(`${name ?? 'a program'} (${pid})`);
       break;
@@ -41,20 +41,11 @@ export async function holdersOf(path: string, proc = '/proc'): Promise<readonly 
   return holders;
 }
 
+/** Ports and programs may disappear at any time: an unreadable entry counts as missing. */
 async function entries(folder: string): Promise<readonly string[]> {
-  return (await orUndefined(readdir(folder))) ?? [];
+  return (await valueOrUndefined(readdir(folder))) ?? [];
 }
 
 async function textOf(path: string): Promise<string | undefined> {
-  return (await orUndefined(readFile(path, 'utf8')))?.trim();
-}
-
-/** Ports and programs may disappear at any time: an unreadable entry counts as missing. */
-async function orUndefined<T>(attempt: Promise<T>): Promise<T | undefined> {
-  try {
-    return await attempt;
-  } catch (error) {
-    if (error instanceof Error && 'code' in error) return undefined;
-    throw error;
-  }
+  return (await valueOrUndefined(readFile(path, 'utf8')))?.trim();
 }

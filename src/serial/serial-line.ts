@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 
 import { SerialPort } from 'serialport';
 
-import { describeError } from '../system/errors.ts';
+import { describeError, mapError } from '../system/errors.ts';
 import { SerialError } from './errors.ts';
 import type { SerialCode } from './errors.ts';
 import type { Line, LineSettings, ModemLines } from './line.ts';
@@ -29,11 +29,8 @@ export async function openSerialLine(path: string, settings: LineSettings, signa
     autoOpen: false,
   });
   const line = new SerialLine(port, settings);
-  try {
-    await settled((done) => port.open(done));
-  } catch (error) {
-    throw await openError(path, error);
-  }
+  const opening = settled((done) => port.open(done));
+  await mapError(opening, async (error) => openError(path, error));
   await line.askForLowLatency();
   return line;
 }
@@ -152,11 +149,7 @@ class SerialLine implements Line {
   }
 
   async #must(action: (done: Done) => void, signal: AbortSignal): Promise<void> {
-    try {
-      await this.#driver(action, signal);
-    } catch (error) {
-      throw this.#translate(error, signal);
-    }
+    await mapError(this.#driver(action, signal), (error) => this.#translate(error, signal));
   }
 
   #translate(error: unknown, signal: AbortSignal): unknown {

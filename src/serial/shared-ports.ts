@@ -1,5 +1,6 @@
 import { realpath } from 'node:fs/promises';
 
+import { valueOrUndefined } from '../system/errors.ts';
 import type { Clock } from '../system/time/clock.ts';
 import { SerialError } from './errors.ts';
 import type { LeasedLine, Line, LineSettings, OpenPort } from './line.ts';
@@ -147,13 +148,7 @@ function releasing<T extends Line>(line: T, release: () => void): T {
 
 /** The port as configured, and the device behind it, since a board that restarts may return as another device. */
 async function namesOf(path: string): Promise<readonly string[]> {
-  try {
-    const device = await realpath(path);
-    return device === path ? [path] : [path, device];
-  } catch (error) {
-    if (error instanceof Error && 'code' in error) return [path];
-    throw error;
-  }
+  return [...new Set([path, (await valueOrUndefined(realpath(path))) ?? path])];
 }
 
 /** Loads the driver only when it is needed. */

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 
 import * as z from 'zod';
 
+import { mapError } from '../system/errors.ts';
 import { nodeFs, StorageError, readTextFile, replaceFileDurably } from '../system/files/durable-file.ts';
 import type { DurableFs } from '../system/files/durable-file.ts';
 import { parsedJson } from '../system/json-value.ts';
@@ -76,11 +77,8 @@ export class FileIdentityStore implements IdentityStore {
   /** Renames an unusable file. Each reason has one name, so that such files do not pile up. */
   async #setAside(reason: 'damaged' | 'other-serial-number'): Promise<undefined> {
     const aside = `${this.#path}.${reason}`;
-    try {
-      await this.#fs.rename(this.#path, aside);
-    } catch (error) {
-      throw new StorageError('set aside', this.#path, error);
-    }
+    const moving = this.#fs.rename(this.#path, aside);
+    await mapError(moving, (error) => new StorageError('set aside', this.#path, error));
     this.#log.warn({ path: this.#path, aside, reason }, 'the identity file is set aside; the gateway activates again');
     return undefined;
   }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 import { findImageVersion, OS_RELEASE } from '../system/device/image-version.ts';
 import { findSerialNumber } from '../system/device/serial-number.ts';
-import { AgentError, systemErrorCode, valueOrUndefined } from '../system/errors.ts';
+import { AgentError, systemErrorCode, undefinedIf, valueOrUndefined } from '../system/errors.ts';
 import { readUntrustedFile } from '../system/files/untrusted-file.ts';
 import { silentLog } from '../system/log/log.ts';
 import { scanSerial } from '../telemetry/scan/scan-serial.ts';
@@ -91,12 +91,8 @@ async function deviceType(root: string): Promise<string | undefined> {
 }
 
 async function serialNumber(signal: AbortSignal): Promise<string | undefined> {
-  try {
-    return await findSerialNumber({ serialNumber: undefined, serialNumberFile: undefined }, signal);
-  } catch (error) {
-    if (!(error instanceof AgentError)) throw error;
-    return undefined;
-  }
+  const finding = findSerialNumber({ serialNumber: undefined, serialNumberFile: undefined }, signal);
+  return undefinedIf((error) => error instanceof AgentError, finding);
 }
 
 async function packagesIn(folder: string): Promise<ReadonlySet<string> | undefined> {

@@ -9,7 +9,7 @@ import { writeToml } from '../config/file/toml.ts';
 import { DEFAULT_CONFIG_PATH, examineConfig, readConfigText } from '../config/read-config.ts';
 import { boardProtocols } from '../config/schema/schema.ts';
 import { serialNumberDoubt } from '../system/device/serial-number.ts';
-import { systemErrorCode } from '../system/errors.ts';
+import { mapError, systemErrorCode } from '../system/errors.ts';
 import { commitTempFile, nodeFs, readTextFile, StorageError, writeDraft } from '../system/files/durable-file.ts';
 import { makeFolder } from '../system/files/make-folder.ts';
 import { backUpConfig } from './config-backups.ts';
@@ -192,11 +192,7 @@ async function readPart(from: string): Promise<string> {
 }
 
 async function makeFolderOf(path: string): Promise<void> {
-  try {
-    await makeFolder(dirname(path), 0o755);
-  } catch (error) {
-    throw new StorageError('write', path, error);
-  }
+  await mapError(makeFolder(dirname(path), 0o755), (error) => new StorageError('write', path, error));
 }
 
 const HEADER = `# Made by agent setup. All settings: agent config schema; after a change: agent config check

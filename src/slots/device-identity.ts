@@ -2,7 +2,7 @@ import type { BigIntStats } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { systemErrorCode } from '../system/errors.ts';
+import { mapError, systemErrorCode, undefinedIf } from '../system/errors.ts';
 import { slotError } from './errors.ts';
 
 /** The directories where the kernel shows its devices. */
@@ -37,12 +37,8 @@ export function deviceNumber(rdev: bigint): string {
  * Returns the identity of the file or device at a path, through symbolic links, or undefined if none is visible there.
  */
 export async function identityAt(path: string): Promise<DeviceIdentity | undefined> {
-  try {
-    return identityOf(await stat(path, { bigint: true }));
-  } catch (error) {
-    if (isAbsence(error)) return undefined;
-    throw slotError(path, 'look at it', error);
-  }
+  const found = await unlessAbsent(path, stat(path, { bigint: true }));
+  return found && identityOf(found);
 }
 
 /** The device and all devices below it: those that a device mapper joins, or that hold the file of a loop device. */
@@ -68,22 +64,16 @@ export function sysFolder(identity: DeviceIdentity, system: KernelPaths): string
 
 /** Returns the only line of a kernel's file, or undefined if there is none. */
 export async function kernelText(path: string): Promise<string | undefined> {
-  try {
-    return (await readFile(path, 'utf8')).replace(/\n$/u, '');
-  } catch (error) {
-    if (isAbsence(error)) return undefined;
-    throw slotError(path, 'look at it', error);
-  }
+  return (await unlessAbsent(path, readFile(path, 'utf8')))?.replace(/\n$/u, '');
 }
 
 /** The names in a directory; empty if it does not exist. */
 export async function namesIn(folder: string): Promise<readonly string[]> {
-  try {
-    return await readdir(folder);
-  } catch (error) {
-    if (isAbsence(error)) return [];
-    throw slotError(folder, 'look at it', error);
-  }
+  return (await unlessAbsent(folder, readdir(folder))) ?? [];
+}
+
+async function unlessAbsent<T>(path: string, look: Promise<T>): Promise<T | undefined> {
+  return mapError(undefinedIf(isAbsence, look), (error) => slotError(path, 'look at it', error));
 }
 
 async function directlyBelow(folder: string): Promise<readonly DeviceIdentity[]> {

@@ -1,7 +1,7 @@
 import { realpath } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
-import { systemErrorCode } from '../system/errors.ts';
+import { valueOrUndefined } from '../system/errors.ts';
 import type { SlotName } from '../update/ports.ts';
 import type { DeviceIdentity, KernelPaths } from './device-identity.ts';
 import { identityAt, kernelText, namesIn, realSystem, sysFolder, withUnderlying } from './device-identity.ts';
@@ -57,13 +57,8 @@ export async function refuseStateOnSlot(
 
 /** The nearest existing directory above a path. A directory that is made later will be on its file system. */
 export async function nearestExisting(path: string): Promise<string> {
-  try {
-    return await realpath(path);
-  } catch (error) {
-    if (systemErrorCode(error) === undefined) throw error;
-    const above = dirname(path);
-    return above === path ? path : nearestExisting(above);
-  }
+  const above = dirname(path);
+  return (await valueOrUndefined(realpath(path))) ?? (above === path ? path : nearestExisting(above));
 }
 
 /** The devices to which a mount writes. An overlay writes to its upper layer; the image below is not written to. */

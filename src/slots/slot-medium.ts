@@ -1,4 +1,4 @@
-import { systemErrorCode } from '../system/errors.ts';
+import { mapError, systemErrorCode, undefinedIf } from '../system/errors.ts';
 import type { Log } from '../system/log/log.ts';
 import type { Clock } from '../system/time/clock.ts';
 import { alignDown, alignmentBytes, alignUp } from './blocks/block-pool.ts';
@@ -107,7 +107,9 @@ export class SlotMedium implements AsyncDisposable {
     const name = `${action} at byte ${position}`;
     const direct = part.byteLength % alignmentBytes === 0 ? this.#direct : undefined;
     if (direct !== undefined) {
-      const count = await this.#guarded(name, async () => unlessMisaligned(direct[action](part, position)));
+      const count = await this.#guarded(name, async () =>
+        undefinedIf(isRefusalOfDirect, direct[action](part, position)),
+      );
       if (count !== undefined) return count;
       if (this.#direct !== undefined) this.#logBuffered();
       this.#direct = undefined;
@@ -127,13 +129,8 @@ export class SlotMedium implements AsyncDisposable {
     if (this.#closed) throw new SlotError('slot-io-error', this.#place.where, 'closed while it was being used');
     const running = this.#withDeadline(action, operation());
     this.#pending.add(running);
-    try {
-      return await running;
-    } catch (error) {
-      throw slotError(this.#place.where, action, error);
-    } finally {
-      this.#pending.delete(running);
-    }
+    const done = running.finally(() => this.#pending.delete(running));
+    return mapError(done, (error) => slotError(this.#place.where, action, error));
   }
 
   async #withDeadline<T>(action: string, operation: Promise<T>): Promise<T> {
@@ -155,21 +152,7 @@ export class SlotMedium implements AsyncDisposable {
 }
 
 async function openDirect(path: string, write: boolean, deps: MediumDeps): Promise<DeviceFile | undefined> {
-  try {
-    return await deps.openDevice(path, { write, direct: true, exclusive: false });
-  } catch (error) {
-    if (isRefusalOfDirect(error)) return undefined;
-    throw error;
-  }
-}
-
-async function unlessMisaligned(operation: Promise<number>): Promise<number | undefined> {
-  try {
-    return await operation;
-  } catch (error) {
-    if (isRefusalOfDirect(error)) return undefined;
-    throw error;
-  }
+  return undefinedIf(isRefusalOfDirect, deps.openDevice(path, { write, direct: true, exclusive: false }));
 }
 
 /** True if a file system refuses O_DIRECT or its alignment, which it does with EINVAL (open(2)). */

@@ -1,7 +1,7 @@
 import { readlink, stat, statfs } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 
-import { systemErrorCode } from '../system/errors.ts';
+import { mapError, systemErrorCode, valueOrUndefined } from '../system/errors.ts';
 import { SystemError } from '../system/system-errors.ts';
 import type { KernelPaths } from './device-identity.ts';
 import { identityAt, realSystem } from './device-identity.ts';
@@ -52,11 +52,8 @@ export async function findPersistence(
 const memoryTypes: ReadonlySet<number> = new Set([0x0102_1994, 0x8584_58f6]);
 
 async function liesInMemory(path: string): Promise<boolean> {
-  try {
-    return memoryTypes.has((await statfs(path)).type);
-  } catch (error) {
-    throw slotError(path, 'look at it', error);
-  }
+  const { type } = await mapError(statfs(path), (error) => slotError(path, 'look at it', error));
+  return memoryTypes.has(type);
 }
 
 /** The first namespace of processes, whose number is fixed. Source: Linux include/linux/proc_ns.h, PROC_PID_INIT_INO. */
@@ -64,12 +61,8 @@ const FIRST_NAMESPACE = 'pid:[4026531836]';
 
 /** True if options of mounts may name paths outside of this process's view. */
 async function isInContainer({ proc }: KernelPaths): Promise<boolean> {
-  try {
-    return (await readlink(join(proc, 'self/ns/pid'))) !== FIRST_NAMESPACE;
-  } catch (error) {
-    if (systemErrorCode(error) === undefined) throw error;
-    return false;
-  }
+  const namespace = await valueOrUndefined(readlink(join(proc, 'self/ns/pid')));
+  return namespace !== undefined && namespace !== FIRST_NAMESPACE;
 }
 
 /** True if anything is there, even if this process may not read it. */

@@ -61,23 +61,35 @@ export async function valueOrError<T>(value: Promise<T>): Promise<T | AgentError
   }
 }
 
-/** The value; undefined where the system refuses it, as with ENOENT. Any error without a code is thrown. */
-export async function valueOrUndefined<T>(value: Promise<T>): Promise<T | undefined> {
+/** Returns the value, or undefined after an expected error. Throws any other error. */
+export async function undefinedIf<T>(
+  isExpected: (error: unknown) => boolean,
+  value: Promise<T>,
+): Promise<T | undefined> {
   try {
     return await value;
   } catch (error) {
-    if (systemErrorCode(error) === undefined) throw error;
-    return undefined;
+    if (isExpected(error)) return undefined;
+    throw error;
   }
+}
+
+/** The value; undefined where the system refuses it, as with ENOENT. Any error without a code is thrown. */
+export async function valueOrUndefined<T>(value: Promise<T>): Promise<T | undefined> {
+  return undefinedIf((error) => systemErrorCode(error) !== undefined, value);
 }
 
 /** Returns the value, or undefined if the file is missing (ENOENT). Throws any other error. */
 export async function undefinedIfMissing<T>(value: Promise<T>): Promise<T | undefined> {
+  return undefinedIf((error) => systemErrorCode(error) === 'ENOENT', value);
+}
+
+/** Returns the value. Throws what `told` returns for an error. */
+export async function mapError<T>(value: Promise<T>, told: (error: unknown) => unknown): Promise<T> {
   try {
     return await value;
   } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return undefined;
-    throw error;
+    throw await told(error);
   }
 }
 

@@ -1,5 +1,5 @@
 import { defineErrors, permanent, transient } from '../system/define-errors.ts';
-import { describeError } from '../system/errors.ts';
+import { describeError, mapError } from '../system/errors.ts';
 import { readProtectedFile } from '../system/files/protected-file.ts';
 
 /** The page cannot be served. */
@@ -31,9 +31,8 @@ export class Refusal extends Error {
 
 /** Reads a file that `[web]` names. Throws PageError. */
 export async function readPageFile(path: string, maxBytes: number): Promise<Buffer> {
-  try {
-    return await readProtectedFile(path, { maxBytes });
-  } catch (error) {
-    throw new PageError('web-files-invalid', `cannot read ${path}: ${describeError(error)}`, { cause: error });
-  }
+  return mapError(
+    readProtectedFile(path, { maxBytes }),
+    (error) => new PageError('web-files-invalid', `cannot read ${path}: ${describeError(error)}`, { cause: error }),
+  );
 }

@@ -6,6 +6,7 @@ import { ConfigError, describeProblem } from '../../config/errors.ts';
 import type { AgentOperations } from '../../control/operations.ts';
 import { AgentError, valueOrError } from '../../system/errors.ts';
 import { openOwn, readUntrustedFile } from '../../system/files/untrusted-file.ts';
+import { parsedJson } from '../../system/json-value.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import { examine } from '../commands/inspect/inspect-commands.ts';
 import { CliError } from '../errors.ts';
@@ -171,13 +172,7 @@ function available(agent: Sources['agent']): AgentOperations {
 /** Returns a state file as a JSON value, so that redacting keeps it well formed, or a damaged file as text. */
 async function stateFile({ stateDirectory }: Sources['support'], name: string, signal: AbortSignal): Promise<unknown> {
   const text = await fileText(join(stateDirectory, name), signal, async (path) => openOwn(path, 'file'));
-  try {
-    const value: unknown = JSON.parse(text);
-    return value;
-  } catch (error) {
-    if (error instanceof SyntaxError) return text;
-    throw error;
-  }
+  return parsedJson(text) ?? text;
 }
 
 async function fileText(

@@ -2,7 +2,7 @@ import { readdir, stat } from 'node:fs/promises';
 import { extname, isAbsolute } from 'node:path';
 
 import { findImageVersion, OS_RELEASE } from '../../system/device/image-version.ts';
-import { systemErrorCode, valueOrUndefined } from '../../system/errors.ts';
+import { valueOrUndefined } from '../../system/errors.ts';
 import { ImageFiles } from '../../system/files/image-files.ts';
 import { describeExposures } from '../../system/files/protected-file.ts';
 import { readUntrustedFile } from '../../system/files/untrusted-file.ts';
@@ -116,16 +116,8 @@ async function isFolder(path: string): Promise<boolean> {
 }
 
 async function usersIn(image: ImageFiles): Promise<ReadonlySet<string>> {
-  try {
-    const bytes = await readUntrustedFile(await image.locate('/etc/passwd'), { maxBytes: MAX_PASSWD_BYTES });
-    return new Set(
-      bytes
-        .toString('utf8')
-        .split('\n')
-        .map((line) => line.split(':', 1)[0] ?? ''),
-    );
-  } catch (error) {
-    if (systemErrorCode(error) === undefined) throw error;
-    return new Set();
-  }
+  const read = async (): Promise<Buffer> =>
+    readUntrustedFile(await image.locate('/etc/passwd'), { maxBytes: MAX_PASSWD_BYTES });
+  const lines = String((await valueOrUndefined(read())) ?? '').split('\n');
+  return new Set(lines.map((line) => line.split(':', 1)[0] ?? ''));
 }

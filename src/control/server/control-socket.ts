@@ -1,9 +1,10 @@
 import { once } from 'node:events';
+import type { Stats } from 'node:fs';
 import { chmod, link, lstat, mkdir, rm } from 'node:fs/promises';
 import { connect, type Server } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 
-import { describeError, systemErrorCode } from '../../system/errors.ts';
+import { describeError, mapError, systemErrorCode, undefinedIfMissing } from '../../system/errors.ts';
 import type { Caller } from '../access.ts';
 import { ControlError } from '../control-errors.ts';
 
@@ -49,17 +50,12 @@ async function groupFor(
 ): Promise<{ readonly directory: string; readonly mode: number }> {
   if (caller === 'members') return { directory, mode: 0o660 };
   const operators = join(directory, OPERATORS);
-  const isShared = caller === 'operators' && (await isDirectory(operators));
+  const isShared = caller === 'operators' && (await factsOf(operators))?.isDirectory() === true;
   return isShared ? { directory: operators, mode: 0o660 } : { directory, mode: 0o600 };
 }
 
-async function isDirectory(path: string): Promise<boolean> {
-  try {
-    return (await lstat(path)).isDirectory();
-  } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return false;
-    throw unavailable(path, describeError(error), error);
-  }
+async function factsOf(path: string): Promise<Stats | undefined> {
+  return mapError(undefinedIfMissing(lstat(path)), (error) => unavailable(path, describeError(error), error));
 }
 
 /** True if a process serves the socket. Throws the system's error (EACCES, …) if that cannot be determined. */
@@ -79,18 +75,12 @@ export async function isSocketServed(path: string): Promise<boolean> {
 
 /** Returns true if there is a socket that no process serves. Throws if there is anything else. */
 async function refuseTaken(path: string): Promise<boolean> {
-  try {
-    const found = await lstat(path);
-    if (!found.isSocket()) throw unavailable(path, 'there is a file that is not a socket');
-    if (await isSocketServed(path)) {
-      throw new ControlError('control-socket-in-use', `another daemon is using ${path}`);
-    }
-    return true;
-  } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return false;
-    if (error instanceof ControlError) throw error;
-    throw unavailable(path, describeError(error), error);
-  }
+  const found = await factsOf(path);
+  if (found === undefined) return false;
+  if (!found.isSocket()) throw unavailable(path, 'there is a file that is not a socket');
+  const isServed = await mapError(isSocketServed(path), (error) => unavailable(path, describeError(error), error));
+  if (isServed) throw new ControlError('control-socket-in-use', `another daemon is using ${path}`);
+  return true;
 }
 
 function unavailable(path: string, why: string, cause?: unknown): ControlError {

@@ -7,6 +7,7 @@ import { checkBootStorage } from '../../slots/bootloaders/create-bootloader.ts';
 import { realSystem } from '../../slots/device-identity.ts';
 import { slotError } from '../../slots/errors.ts';
 import { checkSlot } from '../../slots/slot-checks.ts';
+import { mapError } from '../../system/errors.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import { isSystemdRunning } from '../../system/processes/unit-state.ts';
 import { readKernelText } from '../../telemetry/sources/kernel/kernel-file.ts';
@@ -93,7 +94,7 @@ async function checkStagingSlot(
     const others = otherSlots(config, target);
     const admission = { slot, slots, others, booted, sizeBytes: undefined };
     const { where, path, capacityBytes } = await checkSlot(admission, realSystem);
-    await refuseUnwritable(where, path);
+    await mapError(access(path, constants.W_OK), (error) => slotError(where, 'open it for writing', error));
     found.push(`${where} can be written, ${Math.floor(capacityBytes / 1024 / 1024)} MiB`);
   }
   return found.join('; ');
@@ -140,15 +141,6 @@ async function checkPackageInstaller({
   if (bootloader !== undefined || !hasPackages(config)) return undefined;
   await requireInstaller(packageGuard);
   return `started by ${packageGuard}`;
-}
-
-/** Refuses a file that stands for a slot where this process may not write. */
-async function refuseUnwritable(where: string, path: string): Promise<void> {
-  try {
-    await access(path, constants.W_OK);
-  } catch (error) {
-    throw slotError(where, 'open it for writing', error);
-  }
 }
 
 /** Source: Linux Documentation/ABI/testing/sysfs-class-watchdog. systemd feeds this one by default. */

@@ -5,7 +5,7 @@ import type { Config } from '../../config/config.ts';
 import { refuseStateOnSlot } from '../../slots/mounts.ts';
 import type { SlotsTargetSettings } from '../../slots/settings.ts';
 import { findPersistence, rejectStateInMemory } from '../../slots/volatile-state.ts';
-import { AgentError, systemErrorCode, valueOrError } from '../../system/errors.ts';
+import { AgentError, mapError, systemErrorCode, valueOrError } from '../../system/errors.ts';
 import { nodeFs, StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import { makeFolder } from '../../system/files/make-folder.ts';
@@ -145,11 +145,7 @@ async function refuseUnwritable(state: string): Promise<void> {
 }
 
 async function makeStateDirectory(path: string): Promise<void> {
-  try {
-    await makeFolder(path, 0o700);
-  } catch (error) {
-    throw new StorageError('make', path, error);
-  }
+  await mapError(makeFolder(path, 0o700), (error) => new StorageError('make', path, error));
 }
 
 /**

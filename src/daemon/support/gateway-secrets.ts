@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 
 import { parseToml, TomlSyntaxError } from '../../config/file/toml.ts';
-import { systemErrorCode } from '../../system/errors.ts';
-import { OutsideFileError, readUntrustedFile } from '../../system/files/untrusted-file.ts';
+import { undefinedIf } from '../../system/errors.ts';
+import { isUnreadable, readUntrustedFile } from '../../system/files/untrusted-file.ts';
 import { isSecretKey } from '../../system/log/secrets.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 
@@ -151,11 +151,6 @@ function secretsOfFile(text: string): readonly string[] {
 }
 
 async function textOf(path: string): Promise<string | undefined> {
-  try {
-    const bytes = await readUntrustedFile(path, { maxBytes: MAX_BYTES, longer: 'cut', timeoutMs: TIMEOUT_MS });
-    return bytes.toString('utf8');
-  } catch (error) {
-    if (error instanceof OutsideFileError || systemErrorCode(error) !== undefined) return undefined;
-    throw error;
-  }
+  const options = { maxBytes: MAX_BYTES, longer: 'cut', timeoutMs: TIMEOUT_MS } as const;
+  return (await undefinedIf(isUnreadable, readUntrustedFile(path, options)))?.toString('utf8');
 }

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 
 import type { FileIdentityStore } from '../../service/identity.ts';
-import { AgentError, systemErrorCode } from '../../system/errors.ts';
+import { AgentError, mapError, systemErrorCode, undefinedIfMissing } from '../../system/errors.ts';
 import { nodeFs, readTextFile, replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import type { Log } from '../../system/log/log.ts';
@@ -47,21 +47,14 @@ export async function claimState(claimed: ClaimedState): Promise<(journal: Journ
 async function moveOwned(stateDirectory: string, aside: string, fs: NonNullable<ClaimedState['fs']>): Promise<true> {
   await fs.mkdir(aside, { mode: 0o700, recursive: true });
   for (const name of OWNED) {
-    await unlessMissing(aside, async () => fs.rename(join(stateDirectory, name), join(aside, name)));
+    const moving = undefinedIfMissing(fs.rename(join(stateDirectory, name), join(aside, name)));
+    await mapError(moving, (error) => new StorageError('set aside into', aside, error));
   }
   const copy = join(aside, 'journal.json');
   const journal = await readTextFile(join(stateDirectory, 'journal.json'), fs);
   if (journal !== undefined && (await readTextFile(copy, fs)) === undefined)
     await replaceFileDurably(copy, journal, fs, 0o600);
   return true;
-}
-
-async function unlessMissing(aside: string, step: () => Promise<void>): Promise<void> {
-  try {
-    await step();
-  } catch (error) {
-    if (systemErrorCode(error) !== 'ENOENT') throw new StorageError('set aside into', aside, error);
-  }
 }
 
 /** A state directory that fails stops no agent: a trial without it has to be judged. `identity-foreign` stops delivery. */

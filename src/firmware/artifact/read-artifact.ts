@@ -1,8 +1,9 @@
+import { mapError } from '../../system/errors.ts';
 import type { FirmwareHeader } from '../../update/ports.ts';
 import { ByteReader } from '../byte-reader.ts';
 import type { Checkpoints } from '../checkpoints.ts';
 import { staleCheckpoint, VerificationError } from '../errors.ts';
-import { noPayloads, mapError } from '../incoming.ts';
+import { noPayloads } from '../incoming.ts';
 import type { ReadFirmware } from '../incoming.ts';
 import { ListWriter } from '../trust/list-writer.ts';
 import { TRUST_LIST_TYPE } from '../trust/trust-list.ts';

@@ -1,7 +1,7 @@
 import { realpath } from 'node:fs/promises';
 import { basename } from 'node:path';
 
-import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
+import { AgentError, describeError, mapError, systemErrorCode, undefinedIfMissing } from '../../system/errors.ts';
 import { replaceFileDurably } from '../../system/files/durable-file.ts';
 import { openNamedFile } from '../../system/files/opened-file.ts';
 import { PublicKeyError, readPublicKey } from '../../system/files/public-key.ts';
@@ -75,20 +75,12 @@ async function requireAllRevocations(path: string, from: string | undefined): Pr
 
 /** Returns the real path of a file, or undefined if there is none. */
 async function placeOf(path: string): Promise<string | undefined> {
-  try {
-    return await realpath(path);
-  } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return undefined;
-    throw unreadable(path, error);
-  }
+  return mapError(undefinedIfMissing(realpath(path)), (error) => unreadable(path, error));
 }
 
 async function readList(file: string): Promise<TrustListFile> {
-  const bytes = await readUntrustedFile(file, { maxBytes: MAX_LIST_BYTES + 1, longer: 'cut' }).catch(
-    (error: unknown) => {
-      throw unreadable(file, error);
-    },
-  );
+  const reading = readUntrustedFile(file, { maxBytes: MAX_LIST_BYTES + 1, longer: 'cut' });
+  const bytes = await mapError(reading, (error) => unreadable(file, error));
   try {
     return parseTrustListFile(bytes);
   } catch (error) {

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 
 import * as z from 'zod';
 
-import { systemErrorCode } from '../../system/errors.ts';
+import { mapError, undefinedIfMissing } from '../../system/errors.ts';
 import {
   nodeFs,
   readTextFile,
@@ -111,21 +111,15 @@ export class BoardStore {
   }
 
   async payload(): Promise<Buffer> {
-    try {
-      return await this.#fs.readFile(this.payloadPath);
-    } catch (error) {
-      throw new StorageError('read', this.payloadPath, error);
-    }
+    const reading = this.#fs.readFile(this.payloadPath);
+    return mapError(reading, (error) => new StorageError('read', this.payloadPath, error));
   }
 
   /** True if the directory holds this payload, undamaged. */
   async holdsPayload(digest: string): Promise<boolean> {
-    try {
-      return payloadDigest(await this.#fs.readFile(this.payloadPath)) === digest;
-    } catch (error) {
-      if (systemErrorCode(error) === 'ENOENT') return false;
-      throw new StorageError('read', this.payloadPath, error);
-    }
+    const reading = undefinedIfMissing(this.#fs.readFile(this.payloadPath));
+    const payload = await mapError(reading, (error) => new StorageError('read', this.payloadPath, error));
+    return payload !== undefined && payloadDigest(payload) === digest;
   }
 
   /**
@@ -172,11 +166,7 @@ export class BoardStore {
   }
 
   async #write(path: string, text: string): Promise<void> {
-    try {
-      await makeFolder(this.directory, this.#fs);
-    } catch (error) {
-      throw new StorageError('write', path, error);
-    }
+    await mapError(makeFolder(this.directory, this.#fs), (error) => new StorageError('write', path, error));
     await replaceFileDurably(path, text, this.#fs);
   }
 }

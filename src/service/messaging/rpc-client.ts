@@ -2,6 +2,7 @@ import type { Message } from '../../mqtt/connection.ts';
 import { brokerName } from '../../mqtt/open-broker.ts';
 import type { SkippedMessage } from '../../mqtt/packet-guard.ts';
 import { abortable } from '../../system/abortable.ts';
+import { mapError } from '../../system/errors.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import type { TransportDeps } from '../contract.ts';
 import { ServiceError } from '../errors.ts';
@@ -95,11 +96,9 @@ export class RpcClient implements AsyncDisposable {
   }
 
   async #connection({ operation }: RpcCall, signal: AbortSignal): Promise<BrokerConnection> {
-    try {
-      return await this.broker.connection(signal);
-    } catch (error) {
-      throw error instanceof ServiceError && !signal.aborted ? error.during(operation) : error;
-    }
+    return mapError(this.broker.connection(signal), (error) =>
+      error instanceof ServiceError && !signal.aborted ? error.during(operation) : error,
+    );
   }
 
   async #ask(call: RpcCall, connection: BrokerConnection, signal: AbortSignal): Promise<unknown> {

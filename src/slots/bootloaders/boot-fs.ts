@@ -1,5 +1,6 @@
 import * as realFs from 'node:fs/promises';
 
+import { mapError } from '../../system/errors.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import { OutsideFileError, readToBound } from '../../system/files/untrusted-file.ts';
 import type { ReadFs } from './booted-slot.ts';
@@ -18,12 +19,10 @@ export const bootFs: BootFs = {
   open: realFs.open,
   rename: realFs.rename,
   realpath: async (path) => realFs.realpath(path),
-  readFile: async (path) => {
-    try {
-      return await readToBound(path, { maxBytes: MAX_BYTES });
-    } catch (error) {
-      if (!(error instanceof OutsideFileError)) throw error;
-      throw new BootloaderError('boot-environment-unreadable', error.message, { cause: error });
-    }
-  },
+  readFile: async (path) =>
+    mapError(readToBound(path, { maxBytes: MAX_BYTES }), (error) =>
+      error instanceof OutsideFileError
+        ? new BootloaderError('boot-environment-unreadable', error.message, { cause: error })
+        : error,
+    ),
 };

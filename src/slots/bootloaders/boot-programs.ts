@@ -1,6 +1,6 @@
 import { isAbsolute } from 'node:path';
 
-import { AgentError, systemErrorCode } from '../../system/errors.ts';
+import { AgentError, systemErrorCode, valueOrError } from '../../system/errors.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { ProgramResult, RunProgram } from '../../system/processes/child-process.ts';
 import { uninterrupted } from './boot-environment.ts';
@@ -45,13 +45,9 @@ export class BootPrograms {
 
   /** Returns the output of a program, whatever its exit code; empty if it cannot be run. */
   async probe(command: ProgramCommand, signal: AbortSignal): Promise<string> {
-    try {
-      return (await this.#run(command, { timeoutMs: READ_TIMEOUT_MS, maxOutputBytes: MAX_OUTPUT_BYTES }, signal))
-        .stdout;
-    } catch (error) {
-      if (error instanceof AgentError) return '';
-      throw error;
-    }
+    const options = { timeoutMs: READ_TIMEOUT_MS, maxOutputBytes: MAX_OUTPUT_BYTES };
+    const result = await valueOrError(this.#run(command, options, signal));
+    return result instanceof AgentError ? '' : result.stdout;
   }
 
   async #call(

@@ -1,6 +1,6 @@
 import { abortable } from '../abortable.ts';
 import type { AgentError } from '../errors.ts';
-import { systemErrorCode } from '../errors.ts';
+import { mapError, undefinedIfMissing } from '../errors.ts';
 import { StorageError } from '../files/durable-file.ts';
 import { readUntrustedFile } from '../files/untrusted-file.ts';
 import { SystemError } from '../system-errors.ts';
@@ -19,12 +19,8 @@ export interface SerialNumberSources {
 
 const machineSources: SerialNumberSources = {
   readFile: async (path) => {
-    try {
-      return (await readUntrustedFile(path, { maxBytes: MAX_FILE_BYTES })).toString('utf8');
-    } catch (error) {
-      if (systemErrorCode(error) === 'ENOENT') return undefined;
-      throw new StorageError('read', path, error);
-    }
+    const reading = undefinedIfMissing(readUntrustedFile(path, { maxBytes: MAX_FILE_BYTES }));
+    return (await mapError(reading, (error) => new StorageError('read', path, error)))?.toString('utf8');
   },
   // a module of its own, since a bundle exports no names of a package that is imported dynamically
   dmi: async () => (await import('./device-facts.ts')).dmiSerialNumbers(),

@@ -3,7 +3,7 @@ import * as realFs from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
-import { AgentError, describeError, systemErrorCode } from '../errors.ts';
+import { AgentError, describeError, mapError, systemErrorCode, undefinedIfMissing } from '../errors.ts';
 import { SystemError } from '../system-errors.ts';
 import { openOwn, OutsideFileError, readToBound } from './untrusted-file.ts';
 
@@ -59,13 +59,10 @@ export class NoFileError extends StorageError {}
 
 /** Returns the text of a file, or undefined if it does not exist. */
 export async function readTextFile(path: string, fs: DurableFs = nodeFs): Promise<string | undefined> {
-  try {
-    return (await fs.readFile(path)).toString('utf8');
-  } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return undefined;
-    if (error instanceof OutsideFileError) throw new NoFileError('read', path, error);
-    throw new StorageError('read', path, error);
-  }
+  const bytes = await mapError(undefinedIfMissing(fs.readFile(path)), (error) =>
+    error instanceof OutsideFileError ? new NoFileError('read', path, error) : new StorageError('read', path, error),
+  );
+  return bytes?.toString('utf8');
 }
 
 /**
@@ -174,12 +171,8 @@ export async function replaceFileDurably(
 
 /** Renames a draft to the file that it replaces, and makes the rename durable. */
 export async function commitTempFile(draft: string, path: string, fs: DurableFs = nodeFs): Promise<void> {
-  try {
-    await fs.rename(draft, path);
-    await syncDirectory(dirname(path), fs);
-  } catch (error) {
-    throw new StorageError('write', path, error);
-  }
+  const renaming = renameDurably(draft, path, fs);
+  await mapError(renaming, (error) => new StorageError('write', path, error));
 }
 
 /**
@@ -212,6 +205,12 @@ export async function writeWhole(
   }
 }
 
+/** Renames an entry within its directory, and makes that durable. */
+async function renameDurably(from: string, to: string, fs: DurableFs): Promise<void> {
+  await fs.rename(from, to);
+  await syncDirectory(dirname(to), fs);
+}
+
 /** Makes renames and new names in a directory durable. */
 export async function syncDirectory(path: string, fs: DurableFs = nodeFs): Promise<void> {
   await using directory = await fs.open(path, 'r');
@@ -239,12 +238,7 @@ export async function replaceFileOrForeign(path: string, text: string, fs: Durab
 export async function replaceForeignFile(path: string, text: string, fs: DurableFs): Promise<string> {
   const draft = await writeDraft(path, text, fs);
   const aside = await nextDamagedName(path, fs);
-  try {
-    await fs.rename(path, aside);
-    await syncDirectory(dirname(path), fs);
-  } catch (error) {
-    throw new StorageError('set aside', path, error);
-  }
+  await mapError(renameDurably(path, aside, fs), (error) => new StorageError('set aside', path, error));
   await commitTempFile(draft, path, fs);
   return aside;
 }

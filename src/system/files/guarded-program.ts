@@ -2,11 +2,11 @@ import { lstatSync, readlinkSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 
-import { systemErrorCode, valueOrUndefined } from '../errors.ts';
+import { undefinedIf, valueOrUndefined } from '../errors.ts';
 import { SystemError } from '../system-errors.ts';
 import { describeExposures, findExposures } from './protected-file.ts';
 import type { Exposure, StatFs } from './protected-file.ts';
-import { OutsideFileError, readUntrustedFile } from './untrusted-file.ts';
+import { isUnreadable, readUntrustedFile } from './untrusted-file.ts';
 
 /** Linux reads this number of bytes of a script to find its interpreter (BINPRM_BUF_SIZE). */
 const FIRST_BYTES = 256;
@@ -52,14 +52,9 @@ async function interpretersOf(path: string, searched: string): Promise<readonly 
  * Returns the words behind `#!`. Empty if the file is not a script, or cannot be read, which starting it will report.
  */
 async function wordsOfFirstLine(path: string): Promise<readonly string[]> {
-  try {
-    const bytes = await readUntrustedFile(path, { maxBytes: FIRST_BYTES, longer: 'cut' });
-    const [, line] = /^#!([^\n]*)/.exec(bytes.toString('latin1')) ?? [];
-    return (line ?? '').split(SEPARATOR).filter((word) => word !== '');
-  } catch (error) {
-    if (error instanceof OutsideFileError || systemErrorCode(error) !== undefined) return [];
-    throw error;
-  }
+  const bytes = await undefinedIf(isUnreadable, readUntrustedFile(path, { maxBytes: FIRST_BYTES, longer: 'cut' }));
+  const [, line = ''] = /^#!([^\n]*)/.exec(bytes?.toString('latin1') ?? '') ?? [];
+  return line.split(SEPARATOR).filter((word) => word !== '');
 }
 
 /** The path where execvp(3) finds a program. */

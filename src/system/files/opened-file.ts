@@ -1,7 +1,7 @@
 import type { Stats } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 
-import { describeError, systemErrorCode } from '../errors.ts';
+import { describeError, mapError, systemErrorCode } from '../errors.ts';
 import { SystemError } from '../system-errors.ts';
 import { openRegularFile } from './untrusted-file.ts';
 
@@ -85,11 +85,8 @@ async function* readChunks(
 }
 
 async function read(file: FileHandle, path: string, buffer: Buffer, position: number): Promise<{ bytesRead: number }> {
-  try {
-    return await file.read(buffer, 0, buffer.length, position);
-  } catch (error) {
-    throw unreadable(path, describeError(error), error);
-  }
+  const reading = file.read(buffer, 0, buffer.length, position);
+  return mapError(reading, (error) => unreadable(path, describeError(error), error));
 }
 
 function changed(path: string, { size }: Stats): SystemError {

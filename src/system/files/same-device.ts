@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises';
 
-import { systemErrorCode } from '../errors.ts';
+import { valueOrUndefined } from '../errors.ts';
 
 /** True if both paths lead to one device or file. False if nothing is there. */
 export async function isSameDevice(one: string, other: string): Promise<boolean> {
@@ -9,12 +9,8 @@ export async function isSameDevice(one: string, other: string): Promise<boolean>
 }
 
 async function identityAt(path: string): Promise<string | undefined> {
-  try {
-    const facts = await stat(path, { bigint: true });
-    if (facts.isBlockDevice()) return `block device ${facts.rdev}`;
-    return facts.isCharacterDevice() ? `character device ${facts.rdev}` : `file ${facts.dev} ${facts.ino}`;
-  } catch (error) {
-    if (systemErrorCode(error) !== undefined) return undefined;
-    throw error;
-  }
+  const facts = await valueOrUndefined(stat(path, { bigint: true }));
+  if (facts?.isBlockDevice() === true) return `block device ${facts.rdev}`;
+  if (facts?.isCharacterDevice() === true) return `character device ${facts.rdev}`;
+  return facts && `file ${facts.dev} ${facts.ino}`;
 }

@@ -21,6 +21,11 @@ export class OutsideFileError extends Error {
   override readonly name = 'OutsideFileError';
 }
 
+/** True if a file could not be read: for its content, or because of the system. */
+export function isUnreadable(error: unknown): boolean {
+  return error instanceof OutsideFileError || systemErrorCode(error) !== undefined;
+}
+
 /** The file is opened through /proc. Without /proc, an existing file must not be taken for a missing one. */
 class NoProcError extends Error {
   override readonly name = 'NoProcError';

@@ -1,7 +1,7 @@
 import { statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { describeError } from '../../system/errors.ts';
+import { describeError, mapError } from '../../system/errors.ts';
 import { listDevices } from './kernel/devices.ts';
 import { hwmonChips, readInput, readZone, thermalZones } from './kernel/hwmon.ts';
 import { listDirectory, readFirstNumber, readKernelFile, readKernelText } from './kernel/kernel-file.ts';
@@ -120,12 +120,9 @@ async function network(root: string, column: number, signal: AbortSignal): Promi
 }
 
 async function room(path: string): Promise<{ readonly free: number; readonly total: number }> {
-  try {
-    const { bavail, blocks, bsize } = await statfs(path);
-    return { free: bavail * bsize, total: blocks * bsize };
-  } catch (error) {
-    throw sourceFailed(path, describeError(error), error);
-  }
+  const failed = (error: unknown): unknown => sourceFailed(path, describeError(error), error);
+  const { bavail, blocks, bsize } = await mapError(statfs(path), failed);
+  return { free: bavail * bsize, total: blocks * bsize };
 }
 
 function percent(part: number, whole: number): number {

@@ -1,4 +1,4 @@
-import { AgentError } from '../../system/errors.ts';
+import { AgentError, undefinedIf } from '../../system/errors.ts';
 import { UpdateError } from '../errors.ts';
 import type { PartitionRecord } from '../journal/state.ts';
 import type { UpdatePorts } from '../policy/install-request.ts';
@@ -43,12 +43,8 @@ function requireRecorded(name: string, { digest, sizeBytes, version }: Partition
 }
 
 async function digestOf(target: SlotsTarget, slot: SlotName, sizeBytes: number, signal: AbortSignal): Promise<string> {
-  try {
-    return await target.digestOf(slot, sizeBytes, signal);
-  } catch (error) {
-    if (!(error instanceof AgentError) || error.code !== 'slot-too-small') throw error;
-    return 'fewer bytes';
-  }
+  const isTooSmall = (error: unknown): boolean => error instanceof AgentError && error.code === 'slot-too-small';
+  return (await undefinedIf(isTooSmall, target.digestOf(slot, sizeBytes, signal))) ?? 'fewer bytes';
 }
 
 /** Opens the base of a delta: the target's partition in the running slot, while the other slot is written. */

@@ -1,4 +1,4 @@
-import { AgentError } from '../../system/errors.ts';
+import { AgentError, undefinedIf } from '../../system/errors.ts';
 import type { HookPort } from '../hooks/hooks.ts';
 import type { Deferral } from '../outcome.ts';
 import type { FirmwareHeader, FirmwareSource } from '../ports.ts';
@@ -31,12 +31,8 @@ async function open(source: FirmwareSource, { journal, openFirmware, signal }: P
  * that may be transient.
  */
 export async function acceptableHeaderOf(source: FirmwareSource, ports: Ports): Promise<FirmwareHeader | undefined> {
-  try {
-    return await headerOf(source, ports);
-  } catch (error) {
-    if (!(error instanceof AgentError) || error.remedy === 'retry') throw error;
-    return undefined;
-  }
+  const isRejection = (error: unknown): boolean => error instanceof AgentError && error.remedy === 'give-up';
+  return undefinedIf(isRejection, headerOf(source, ports));
 }
 
 /** True if a file is a trust list. The file is not read if neither a deferral nor a hook would stop it. */

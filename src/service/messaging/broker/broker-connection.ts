@@ -9,6 +9,7 @@ import {
 import { brokerName, dialBroker, openBroker } from '../../../mqtt/open-broker.ts';
 import { abortable } from '../../../system/abortable.ts';
 import type { Dialing } from '../../../system/dialing.ts';
+import { mapError } from '../../../system/errors.ts';
 import { Deadline } from '../../../system/time/deadline.ts';
 import type { TransportDeps } from '../../contract.ts';
 import { ServiceError } from '../../errors.ts';
@@ -138,11 +139,7 @@ export class BrokerConnection implements AsyncDisposable {
   }
 
   async #orTranslated<T>(step: Promise<T>): Promise<T> {
-    try {
-      return await step;
-    } catch (error) {
-      throw translate(error, this.#deps);
-    }
+    return mapError(step, (error) => translate(error, this.#deps));
   }
 }
 

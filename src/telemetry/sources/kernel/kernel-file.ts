@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 
-import { AgentError, describeError } from '../../../system/errors.ts';
+import { AgentError, describeError, valueOrUndefined } from '../../../system/errors.ts';
 import { readUntrustedFile } from '../../../system/files/untrusted-file.ts';
 import { sourceFailed } from '../source.ts';
 
@@ -46,10 +46,5 @@ function kernelNumber(path: string, text: string): number {
 
 /** The names in a directory, sorted; empty if there is no such directory. */
 export async function listDirectory(path: string): Promise<readonly string[]> {
-  try {
-    return (await readdir(path)).sort();
-  } catch (error) {
-    if (error instanceof Error) return [];
-    throw error;
-  }
+  return (await valueOrUndefined(readdir(path)))?.sort() ?? [];
 }
