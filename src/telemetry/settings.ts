@@ -74,6 +74,9 @@ const outputSchema = z.strictObject({
   ...treatment,
 });
 
+/** The settings of an output. */
+export const outputSettings = Object.keys(outputSchema.shape);
+
 const polling = {
   every: duration('100ms', '1d')
     .optional()
@@ -99,9 +102,14 @@ const polling = {
   source: sourceSchema.describe('Where the readings come from'),
 };
 
+/** True for a push source. */
+export function isPushed(source: Written<typeof sourceSchema>): boolean {
+  return withName(sources, source.kind).speaks(source);
+}
+
 /** True if a source that is read at intervals has one. */
 function hasInterval({ every, source }: { every?: unknown; source: Written<typeof sourceSchema> }): boolean {
-  return every !== undefined || withName(sources, source.kind).speaks(source);
+  return every !== undefined || isPushed(source);
 }
 
 const interval = { path: ['every'], error: 'a duration such as "10s", since this source is read at intervals' };
@@ -156,7 +164,7 @@ export const watchSchema = z.strictObject({
 
 type Written<T extends z.ZodType> = z.output<T>;
 
-export { telemetrySchema };
+export { countOf, isBit, telemetrySchema };
 
 /** `[telemetry]` */
 export type TelemetrySettings = SettingsOf<typeof telemetrySchema>;

@@ -13,6 +13,7 @@ import type { Environment } from '../../system/processes/environment.ts';
 import { whyCannotRunAs } from '../../system/processes/program-rights.ts';
 import type { RequiredFileKind } from '../../system/settings/values.ts';
 import type { Finding } from '../cross-check.ts';
+import { idleSettings } from '../cross-check/idle-settings.ts';
 import { findWarnings } from '../cross-check/warnings.ts';
 import type { ConfigProblem } from '../errors.ts';
 import { describeValue, findingAt } from '../file/problems.ts';
@@ -63,7 +64,9 @@ export async function checkConfig(
   const found = [...(await scheduleFindings(right)), ...wrong];
   const told = [...doubtful, ...suspiciousSerialNumber(right), ...hiddenFiles(right)];
   const overridden =
-    file === undefined ? [] : [...applyEnvironment(file, environment).overridden, ...findWarnings(file)];
+    file === undefined
+      ? []
+      : [...applyEnvironment(file, environment).overridden, ...findWarnings(file), ...idleSettings(file, input)];
   const warnings = sortByLine(withLines([...overridden, ...told], text));
   return { problems: sortByLine([...problems, ...withLines(found, text)]), warnings };
 }

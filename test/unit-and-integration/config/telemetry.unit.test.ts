@@ -2,8 +2,9 @@ import { describe, expect, test } from 'vitest';
 
 import type { Config } from '../../../src/config/config.ts';
 import { resolveConfig } from '../../../src/config/config.ts';
+import { idleSettings } from '../../../src/config/cross-check/idle-settings.ts';
 import { findWarnings } from '../../../src/config/cross-check/warnings.ts';
-import { parseConfig as parseFile } from '../../../src/config/read-config.ts';
+import { examineConfig, parseConfig as parseFile } from '../../../src/config/read-config.ts';
 import { leastConfig, problemsOf } from './config-texts.ts';
 
 function parseConfig(text: string): Config {
@@ -157,6 +158,73 @@ test.each([
   ['[telemetry]\nwrite_intrval = "1s"', 'write_interval'],
 ])('refuses %j', (text, why) => {
   expect(problemsOf(`${leastConfig}\n${text}`).join('\n')).toContain(why);
+});
+
+// Regression: these were accepted without a warning.
+test.each([
+  ['sensors', 'heartbeat = "1m"', '.heartbeat has no effect without deadband or deadband_percent'],
+  ['sensors', 'aggregate = "mean"', '.aggregate has no effect without aggregate_window'],
+  ['sensors', 'outputs = [{ property = "p", priority = "bulk" }]', '.outputs[0].priority has no effect without event'],
+  [
+    'sensors',
+    'outputs = [{ event = "f", heartbeat = "1m" }]',
+    '.outputs[0].heartbeat has no effect without deadband or',
+  ],
+  ['properties', 'heartbeat = "1m"', '.heartbeat has no effect without deadband or deadband_percent'],
+  [
+    'sensors',
+    'timeout = "10s"\nsource = { kind = "mqtt", url = "mqtt://b", topic = "a" }',
+    '.timeout has no effect without',
+  ],
+  [
+    'sensors',
+    'every = "1m"\nsource = { kind = "exec", command = ["/x"], stream = true }',
+    '.every has no effect without',
+  ],
+  [
+    'sensors',
+    'source = { kind = "exec", command = ["/x"], idle_timeout = "1m" }',
+    '.source.idle_timeout has no effect',
+  ],
+  [
+    'properties',
+    'source = { kind = "modbus-tcp", host = "h", address = 1, word_order = "big" }',
+    '.source.word_order has no effect without a type of 32 or 64 bits',
+  ],
+  [
+    'properties',
+    'source = { kind = "modbus-tcp", host = "h", address = 1, table = "coil", byte_order = "little" }',
+    '.source.byte_order has no effect without a table of registers',
+  ],
+  [
+    'sensors',
+    'deadband = 1\nheartbeat = "1m"\naggregate_window = "1m"\naggregate = "min"\npriority = "bulk"',
+    undefined,
+  ],
+  ['sensors', 'source = { kind = "mqtt", url = "mqtt://b", topic = "a", idle_timeout = "1m" }', undefined],
+  [
+    'properties',
+    'source = { kind = "modbus-tcp", host = "h", address = 1, type = "f32", word_order = "big" }',
+    undefined,
+  ],
+])('warns of settings without effect: [[%s]] %s', (table, settings, expected) => {
+  const name = table === 'sensors' ? 'event = "e"' : 'id = "p"';
+  const source = settings.includes('source =') ? '' : 'source = { kind = "system", metric = "load1" }';
+  const every = settings.includes('every') || /mqtt|stream/.test(settings) ? '' : 'every = "1m"';
+  const text = `${leastConfig}\n[[${table}]]\n${[name, every, settings, source].join('\n')}`;
+  const { file, input } = examineConfig('config.toml', text);
+  const found = file === undefined ? ['invalid'] : idleSettings(file, input).map(({ message }) => message);
+  expect(found).toHaveLength(expected === undefined ? 0 : 1);
+  expect(found.join('')).toContain(expected === undefined ? '' : `${table}[0]${expected}`);
+});
+
+test('warns of settings of a sensor that are only for its event', () => {
+  const source = 'source = { kind = "system", metric = "load1" }';
+  const text = `[[sensors]]\nevery = "1m"\nscale = 2\npriority = "normal"\noutputs = [{ event = "e" }]\n${source}`;
+  const { file, input } = examineConfig('config.toml', `${leastConfig}\n${text}`);
+  expect(file && idleSettings(file, input).map(({ message }) => message)).toEqual(
+    ['priority', 'scale'].map((setting) => `sensors[0].${setting} has no effect without event`),
+  );
 });
 
 describe('two sources on one port', () => {
