@@ -26,7 +26,7 @@ export const sharedErrors = {
   ),
   'writable-by-others': permanent.configuration(
     'A key, a password, a program, the configuration or the state directory could be changed by others than root: the file, or a directory on the way to it, belongs to another user, or others may write there.',
-    'find out who wrote there, then run the command in the message as root',
+    'check who changed it, then run the command in the message as root',
   ),
   'value-invalid': permanent.usage(
     'The value has no JSON form, is nested too deeply, or is too long.',

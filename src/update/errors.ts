@@ -129,7 +129,7 @@ export const updateCodes = {
   },
   unhealthy: {
     means: 'The health checks of the new version failed.',
-    advice: 'see the reason; fix the release',
+    advice: 'run agent log, which names the failed check; fix the release',
   },
   'service-down': {
     means: 'The service was down during the trial; the version is retried later.',
@@ -138,7 +138,8 @@ export const updateCodes = {
   'service-unreached': {
     means:
       'The new version could not reach the service. If the previous version cannot either, it is retried later; otherwise the release failed.',
-    advice: 'see the reason; check the network configuration and the certificates of the release',
+    advice:
+      'run agent log, which names the reason; check the network configuration and the certificates of the release',
   },
   'trial-fell-back': {
     means: 'The bootloader fell back before the new slot was committed.',

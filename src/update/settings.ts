@@ -123,7 +123,9 @@ export const updateSchema = z.strictObject({
     .describe(
       'Health checks of a new version during its trial. If one fails, the gateway rolls back to the previous version',
     ),
-  max_attempts: wholeNumber(1, 100).default(3).describe('Failed attempts after which a version is blocked'),
+  max_attempts: wholeNumber(1, 100)
+    .default(3)
+    .describe('Attempts after which a version is blocked, if they failed for a reason that waiting does not fix'),
   trial_attempts: wholeNumber(1, 10).default(2).describe('Maximum number of boots for the trial of a staged slot'),
   quarantine: duration('1h', '3650d')
     .optional()

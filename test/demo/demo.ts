@@ -22,8 +22,8 @@ const IMAGE_BYTES = 48 * MIB;
 
 const usage = `usage: npm run demo -- [--keep]
 
-The two jobs of the agent, on an embedded stand-in of the service and a gateway in a temporary folder: a good firmware and a bad
-one, with a power loss between; and measurements through the absence of the service. About a minute.
+The two jobs of the agent, with a simulator of the service and a gateway in a temporary directory: a good and a bad release,
+with a power loss between; and measurements while the service is away. About a minute.
 
   --keep        leave gateway and service running at the end, to play with, until Ctrl-C
   --help        show this

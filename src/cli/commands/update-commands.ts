@@ -31,7 +31,7 @@ export const updateCommands = commandsOf('Update', [
     name: 'install',
     operands: ['FILE'],
     options: ['no-reboot', 'force', 'allow-downgrade'],
-    summary: 'install a file, with the same checks',
+    summary: 'install a file as an update, with the same checks',
     details: ['FILE is an artifact or an image, for example on a USB stick. It must not be encoded.', throughDaemon],
     run: install,
   },
@@ -48,7 +48,7 @@ export const updateCommands = commandsOf('Update', [
     name: 'rollback',
     options: ['no-reboot', 'force', 'yes'],
     meanings: {
-      force: 'also to a revoked release, and without boards that cannot roll back',
+      force: 'roll back even to a revoked release, and leave boards that cannot be restored',
       yes: 'do not ask for confirmation',
     },
     summary: 'roll back to the previous version, or end a trial',
@@ -64,7 +64,7 @@ export const updateCommands = commandsOf('Update', [
     summary: 'cancel a download or a pending reboot',
     details: [
       'A cancelled update does not restart automatically; to restart it, run agent --update-now. To end a running trial, run agent rollback or agent commit.',
-      'Runs in the daemon, if there is one. Without a daemon, cancel a download in another terminal there, with Ctrl-C.',
+      'Runs in the daemon, if there is one. Without a daemon, press Ctrl-C in the terminal that runs the download.',
     ],
     run: cancel,
   },

@@ -29,7 +29,7 @@ export const stateCodes = {
     advice: 'agent --update-now, or wait for the next check',
   },
   'nothing-offered': { means: 'The service offers no version.', advice: 'nothing; assign a version in the service' },
-  'not-asked': { means: 'The service has not been checked yet.', advice: 'to check now: agent check' },
+  'not-asked': { means: 'No update check since the agent started.', advice: 'to check now: agent check' },
   staging: { means: 'An update is being written.', advice: 'to follow it: agent status --watch' },
   staged: { means: 'A staged update waits for its reboot.', advice: 'agent reboot' },
   trial: {

@@ -71,7 +71,7 @@ function describeInProgress(
 
 /** Returns the result of a check; undefined if there was none yet. */
 export function describeCheck(look: CheckResult | undefined): string {
-  if (look === undefined) return 'the service has not been checked yet';
+  if (look === undefined) return 'no update check since the agent started';
   const { plan } = look;
   switch (plan.kind) {
     case 'install':

@@ -26,7 +26,7 @@ export class BootloaderError extends defineErrors('BootloaderError', {
   ),
   'no-fallback-slot': permanent.refused(
     'The change would leave no slot that is known to boot.',
-    'nothing: the running slot stays; to restore a fallback, install a release: agent --update-now',
+    'nothing: the running slot stays. The next installed release restores the fallback: agent --update-now or agent install FILE',
   ),
   'slot-unbootable': permanent.refused(
     'A slot to be committed is marked unbootable and is not running.',

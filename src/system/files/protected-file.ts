@@ -121,7 +121,7 @@ function exposureOf(path: string, facts: Stats, ourUid: number, inSticky: boolea
 }
 
 function writers(mode: number, gid: number): string | undefined {
-  if ((mode & ALL_MAY_WRITE) !== 0) return 'everybody';
+  if ((mode & ALL_MAY_WRITE) !== 0) return 'anyone';
   return (mode & GROUP_MAY_WRITE) === 0 ? undefined : `group ${gid}`;
 }
 

@@ -19,7 +19,7 @@ function isPhase<K extends Phase['kind']>(phase: Phase, kind: K): phase is Phase
 /** An operator cancelled a trial that never ran. */
 export const CANCELLED_BEFORE_BOOT = {
   code: 'cancelled',
-  reason: 'an operator cancelled it before it ran',
+  reason: 'cancelled by an operator before it ran',
   fault: 'person',
 } as const;
 

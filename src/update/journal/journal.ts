@@ -110,7 +110,7 @@ export class FileJournal implements Journal {
     const why = damage.join('; ');
     const sizeBytes = Buffer.byteLength(text);
     const message =
-      'the journal is damaged, or of a newer agent: what of it can be read is used, and a copy is set aside';
+      'the journal is damaged, or written by a newer agent: its readable parts are used, and a copy is saved';
     this.#deps.log.error({ path: this.#path, sizeBytes, why, copy: `${this.#path}.damaged` }, message);
     await backUpDamaged(this.#path, text, this.#deps.log, this.#deps.fs);
   }

@@ -117,7 +117,7 @@ const transitions = {
   withdrawn: withdraw,
   cancelled: (state, { at }) => {
     const { version } = inPhase(state, 'staging').attempt;
-    const end = { at, code: 'cancelled', reason: 'an operator cancelled it' };
+    const end = { at, code: 'cancelled', reason: 'cancelled by an operator' };
     return { ...withdraw(state, end), ...ledger.mark(state, { version }, { cancelled: true }) };
   },
   'slots-swapped': swapSlots,

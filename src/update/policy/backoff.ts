@@ -116,7 +116,7 @@ export function quarantinedError({ version: { name }, digest, bad: { reason } }:
   const start = digest?.replace('sha256:', '').slice(0, MIN_DIGEST_CHARACTERS) ?? 'VERSION';
   const word = /^\w[\w.+-]*$/.test(name) ? name : start;
   const advice = `install another version, run agent unblock ${word}, or repeat with --force`;
-  return new UpdateError('quarantined', `it failed before (${name}: ${reason})`, { advice });
+  return new UpdateError('quarantined', `${name} is blocked: ${reason}`, { advice });
 }
 
 /** Returns the blocked version that a word names. A version that was only started is not blocked. */

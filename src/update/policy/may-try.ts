@@ -73,7 +73,7 @@ const rules: Readonly<Record<DeferralCode, readonly [Consequence, Rule]>> = {
   'manual-override': ['ends', ({ release }) => release && overrideReason(release)],
   quarantined: ['ends', ({ release }) => release && blockedReason(release)],
   'config-unusable': ['resumes', ({ configTrouble }) => configTrouble],
-  cancelled: ['ends', ({ release }) => (isCancelled(release) ? 'an operator cancelled it' : undefined)],
+  cancelled: ['ends', ({ release }) => (isCancelled(release) ? 'cancelled by an operator' : undefined)],
   'attempts-exhausted': ['ends', ({ release }) => release && attemptsReason(release)],
   'retry-backoff': ['resumes after checks', ({ release }) => release && backoffReason(release)],
   flapping: ['resumes after checks', ({ release }) => release && flappingReason(release)],
@@ -128,10 +128,9 @@ function overrideReason({ state, ...release }: ReleaseFacts): string | undefined
 function blockedReason(release: ReleaseFacts): string | undefined {
   const { state, nowMs, limits } = release;
   const entry = entryOf(state.versions, release);
-  if (entry !== undefined && isActive(entry, nowMs, limits.quarantineMs))
-    return `it failed before: ${entry.bad.reason}`;
+  if (entry !== undefined && isActive(entry, nowMs, limits.quarantineMs)) return `it is blocked (${entry.bad.reason})`;
   if (!isFull(state, entry, nowMs, limits.quarantineMs)) return undefined;
-  return 'as many versions as can be remembered are blocked; agent unblock makes room';
+  return 'the list of blocked versions is full; agent unblock VERSION frees an entry';
 }
 
 function isCancelled(release: ReleaseFacts | undefined): boolean {
@@ -170,7 +169,7 @@ function waiting(release: ReleaseFacts): VersionEntry | undefined {
 
 /** A check counts as one of the schedule or, if the clock is synchronized, as a quarter of an hour. */
 function moreChecks(left: number): string {
-  return left === 1 ? 'one more update check is skipped' : `${left} more update checks are skipped`;
+  return left === 1 ? 'retried after one more update check' : `retried after ${left} more update checks`;
 }
 
 /** Returns the reason of the last outcome, if it was an attempt at this version. */
@@ -180,7 +179,7 @@ function lastReason({ state: { lastOutcome }, version }: ReleaseFacts): string {
 
 function clockReason(window: DailyWindow | undefined, minuteOfDay: number | undefined): string | undefined {
   const isUnknown = window !== undefined && minuteOfDay === undefined;
-  return isUnknown ? 'the window applies to a synchronized clock, and the clock is not synchronized' : undefined;
+  return isUnknown ? 'a maintenance window is set, and the clock is not synchronized' : undefined;
 }
 
 function outsideOf(

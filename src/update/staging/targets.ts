@@ -73,7 +73,7 @@ export function savedWrites(firmware: StagedFirmware): string {
   const unchanged = firmware.payloads.reduce((sum, { written }) => sum + written.unchangedBytes, 0);
   return unchanged === 0
     ? mebibytes(total)
-    : `${mebibytes(total)}, of which ${mebibytes(unchanged)} were there already`;
+    : `${mebibytes(total)}, ${mebibytes(unchanged)} of it unchanged in the slot`;
 }
 
 function mebibytes(bytes: number): string {

@@ -94,8 +94,7 @@ async function findAndDoubt(
   const found = await verifyPreviousSlot(slot, ports);
   const doubt = before && (await ports.distrusted?.(before, ports.signal));
   const unverified = doubt === undefined ? found.unverified : [...found.unverified, `the release (it ${doubt})`];
-  if (unverified.length > 0)
-    ports.log.warn({}, `slot ${slot}, which runs next, was not verified again: ${unverified.join(', ')}`);
+  if (unverified.length > 0) ports.log.warn({}, `slot ${slot} boots without verification: ${unverified.join(', ')}`);
   return { ...found, unverified };
 }
 

@@ -95,7 +95,7 @@ describe('help', () => {
   test('explains --force for a rollback', async () => {
     const { out } = await type(['rollback', '--help']);
     expect(out.replaceAll(/\s+/g, ' ')).toMatch(
-      /--force also to a revoked release, and without boards that cannot roll back/,
+      /--force roll back even to a revoked release, and leave boards that cannot be restored/,
     );
     expect(out).not.toContain('maintenance window');
   });

@@ -213,7 +213,7 @@ export const troubledStatus: StatusReport = {
       until: '2026-03-31T09:30:00.000Z',
     },
   ],
-  idleReason: 'gateway-1.5.0 is deferred: it failed before: app.service did not become active within 5 min',
+  idleReason: 'gateway-1.5.0 is deferred: it is blocked (app.service did not become active within 5 min)',
   idleCode: 'quarantined',
   pendingSwitch: 'v-142',
   pendingReports: 2,

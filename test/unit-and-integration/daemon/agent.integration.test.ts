@@ -73,7 +73,7 @@ describe('agent --update-now, without a daemon', () => {
   test('reports how much of an image the slot already had', async () => {
     await writeFile(gateway.slots.B, Buffer.concat([image('healthy 1'), Buffer.alloc(1_700_000)]));
     const { stderr } = await gateway.run('--update-now');
-    expect(stderr).toContain('staged: 0.3 MiB, of which 0.3 MiB were there already');
+    expect(stderr).toContain('staged: 0.3 MiB, 0.3 MiB of it unchanged in the slot');
   });
 
   testInFull('does nothing where the service names what is installed', async () => {

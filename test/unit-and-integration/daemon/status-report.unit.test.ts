@@ -168,11 +168,11 @@ test('shows an image with a name of its own as the factory version', () => {
 
 describe('why nothing is being installed', () => {
   test.each<[string, Partial<StatusInput>, string]>([
-    ['before the first look', {}, 'the service has not been checked yet'],
+    ['before the first look', {}, 'no update check since the agent started'],
     [
       'after a first look that failed',
       { service: { ...around.service, lastError: 'refused' } },
-      'the service could not be checked yet',
+      'the last update check failed',
     ],
     ['without a daemon', { daemon: false }, 'the daemon is not running'],
     ['of a silent daemon', { daemon: 'silent' }, 'the daemon is not responding'],
@@ -269,7 +269,7 @@ test('of two blocked releases, the one that the service offers is the one to unb
     gaveUp: 0,
     bad,
   }));
-  const plan = { kind: 'deferred', version: '2.0.0', code: 'quarantined', reason: 'it failed before' } as const;
+  const plan = { kind: 'deferred', version: '2.0.0', code: 'quarantined', reason: 'it is blocked' } as const;
   const lastLook = { offered: { id: '2', name: '2.0.0' }, plan };
   const report = statusReport({ ...initialState, versions }, { ...around, lastLook });
   expect(report.quarantine.map(({ isOffered }) => isOffered)).toEqual([undefined, true]);

@@ -67,7 +67,11 @@ const exitMeanings: ReadonlyMap<string, CodeMeaning> = new Map(
       'A response or the encoding of a firmware image is invalid.',
       'read the message, then: agent doctor',
     ],
-    [exitCodes.refused, 'The request was refused, or the update is deferred.', 'read the message; it names the code'],
+    [
+      exitCodes.refused,
+      'The request was refused, or the update is deferred.',
+      'read the message; it names the code, which agent explain CODE describes',
+    ],
     [exitCodes.configuration, 'The configuration is missing or invalid.', 'agent config check'],
     [130, 'You interrupted the command with Ctrl-C.', 'nothing; to see what continues: agent status'],
     [143, 'The command was ended by SIGTERM.', 'nothing; to see what continues: agent status'],

@@ -34,8 +34,8 @@ function describeLastAttempt({ lastAttempt }: CheckReport, page: Page, advice: s
   const { outcome, code, reason, at } = lastAttempt;
   return [
     `${outcome.replace('-', ' ')}, ${formatTime(at, page)}: ${reason} (${code})`,
-    ...(advice === undefined ? [] : [`before you try again: ${advice}`]),
-    'for its steps: agent log last',
+    ...(advice === undefined ? [] : [`to do: ${advice}`]),
+    'steps: agent log',
   ];
 }
 

@@ -79,7 +79,7 @@ function costsOf({ fetchedBytes, writtenBytes, reusedBytes, deltaBaseBytes }: Hi
     ...(fetchedBytes === undefined ? [] : [`downloaded ${formatBytes(fetchedBytes)}`]),
     ...(deltaBaseBytes === undefined ? [] : [`from the running slot ${formatBytes(deltaBaseBytes)}`]),
     ...(writtenBytes === undefined ? [] : [`written ${formatBytes(writtenBytes)}`]),
-    ...(reusedBytes === undefined || reusedBytes === 0 ? [] : [`already there ${formatBytes(reusedBytes)}`]),
+    ...(reusedBytes === undefined || reusedBytes === 0 ? [] : [`unchanged ${formatBytes(reusedBytes)}`]),
   ];
 }
 
@@ -89,7 +89,7 @@ function toneOf({ outcome }: HistoryEntry): Tone | undefined {
 
 /** The titles of steps. A step of a newer agent is shown by its code. */
 const stepTitles: ReadonlyMap<string, string> = new Map([
-  ['staging-started', 'transfer started'],
+  ['staging-started', 'staging started'],
   ['staging-paused', 'download interrupted'],
   ['slot-opened', 'writing started'],
   ['staged', 'verified'],

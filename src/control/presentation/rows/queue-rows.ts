@@ -16,7 +16,7 @@ export function queueRows(status: OutputOf<'queue'>, when: When): readonly Row[]
   return [
     { label: 'Queue', paragraphs: [describeQueue(status)] },
     { label: 'Delivered', paragraphs: [describeDelivered(delivery)] },
-    { label: 'Resent', paragraphs: delivery.resent === 0 ? [] : [pluralize(delivery.resent, 'datapoint')] },
+    { label: 'Retried', paragraphs: delivery.resent === 0 ? [] : [pluralize(delivery.resent, 'datapoint')] },
     { label: 'Dropped', paragraphs: droppedByReason(status) },
     { label: 'Service', paragraphs: delivery.error === undefined ? [] : [delivery.error], tone: 'attention' },
     {
@@ -82,7 +82,7 @@ export function summarizeQueue(status: OutputOf<'queue'>): Pick<Row, 'paragraphs
 }
 
 function writtenPerDay({ flashBytesPerDay }: OutputOf<'queue'>['spool']): readonly string[] {
-  return flashBytesPerDay === 0 ? [] : [`${formatBytes(flashBytesPerDay)} a day written`];
+  return flashBytesPerDay === 0 ? [] : [`${formatBytes(flashBytesPerDay)} written per day`];
 }
 
 function failingSources({ sources }: OutputOf<'queue'>): readonly string[] {

@@ -120,7 +120,7 @@ type SlotState = NonNullable<StatusReport['slotStates']>[string];
 function contentOf(state: SlotState | undefined): string {
   if (state?.isPartial === true) return 'partially written';
   const { version, isFactory = false } = state ?? {};
-  if (version === undefined) return isFactory ? 'factory image' : 'unknown content';
+  if (version === undefined) return isFactory ? 'factory image' : 'unknown version';
   return isFactory ? `${version} (factory image)` : version;
 }
 

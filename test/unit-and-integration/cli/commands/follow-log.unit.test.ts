@@ -51,7 +51,7 @@ describe('agent log --follow', () => {
     const daemon = fakeAgent({ history: inTurn(...reports) });
     const { exitCode, out, err } = await typeUntilInterrupted(['log', '--follow'], 3, { daemon });
     expect({ exitCode, err }).toEqual({ exitCode: 0, err: '' });
-    expect(out.match(/transfer started/g)).toHaveLength(1);
+    expect(out.match(/staging started/g)).toHaveLength(1);
     expect(out.match(/committed/g)).toHaveLength(1);
     expect(out.match(/^Result/gm)).toHaveLength(1);
     expect(out.indexOf('committed')).toBeLessThan(out.indexOf('Result'));

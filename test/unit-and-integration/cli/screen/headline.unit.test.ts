@@ -70,8 +70,8 @@ describe('the first line of the status', () => {
       'agent doctor',
     ],
     [
-      { idleCode: 'not-asked', idleReason: 'the service has not been checked yet' },
-      'The service has not been checked yet.',
+      { idleCode: 'not-asked', idleReason: 'no update check since the agent started' },
+      'No update check since the agent started.',
       'nothing; to check and install now: agent --update-now',
     ],
     [

@@ -34,7 +34,7 @@ test('an attempt shows time, versions, result, reason, duration, origin and cost
   expect(text).toBe(
     '2 older entries were discarded. 0b1c2d3e 2026-12-01 10:00 +00:00 (2 h ago) 1.4.0 to 1.5.0: rolled back after ' +
       '3 min 20 s app.service is not active (health-failed) assigned by the service; downloaded 5.0 MiB; from the running slot 2.0 MiB; ' +
-      'written 1.0 MiB; already there 3.0 MiB ',
+      'written 1.0 MiB; unchanged 3.0 MiB ',
   );
 });
 

@@ -72,7 +72,7 @@ test('the factory version is not called unsigned: the agent did not install it',
   expect(rowOf('State', told)).toBe('1, the factory image, is running. All is well.');
   expect(rowOf('Slot A', told)).toBe('1 (factory image), running; next to boot');
   expect(rowOf('Slot B', told)).toBe(
-    'unknown content; not bootable (disabled in the boot environment), so slot A has no fallback',
+    'unknown version; not bootable (disabled in the boot environment), so slot A has no fallback',
   );
 });
 
@@ -85,7 +85,7 @@ test('what to do names the deferred version of several blocked ones', () => {
     { ...blocked, version: '2.0.0', isOffered: true },
   ];
   // the service has renamed 2.0.0 since
-  const idleReason = '3.0.0 is deferred: it failed before';
+  const idleReason = '3.0.0 is deferred: it is blocked';
   const deferred = { ...troubledStatus, quarantine, problems: [], state: 'ok', idleCode: 'quarantined' } as const;
   expect(nextStepOf({ ...deferred, idleReason, toDo: undefined })).toMatchObject({ version: '2.0.0' });
 });

@@ -230,7 +230,7 @@ describe('an operation is shown', () => {
   ] as const)('with a word on following another: %s', async (operation, what) => {
     const following: Timed = [0, { kind: 'following', operation }];
     const { err } = await shown([following, ...story], false, { columns: 80 });
-    expect(err.lines[0]).toBe(`${what} already running; this is its progress`);
+    expect(err.lines[0]).toBe(`${what} already running; following it`);
   });
 });
 

@@ -19,14 +19,14 @@ describe('a status with a spool', () => {
   test('shows queued datapoints and their cost', () => {
     const spool = { ...calmTelemetry.spool, dropped: nothingDropped };
     expect(spoolOf({ ...well, spool })).toBe(
-      '3 datapoints in memory, 1200 on disk; 1 property; the oldest for 12 min; 4.0 MiB a day written',
+      '3 datapoints in memory, 1200 on disk; 1 property; the oldest for 12 min; 4.0 MiB written per day',
     );
     expect(spoolOf({ ...well, spool: { ...spool, oldestAgeMs: 4_300 } })).toContain('the oldest for 4 s');
   });
 
   test('shows drops with their reason, and failing sources with their last error', () => {
     expect(spoolOf({ ...calmTelemetry, spool: { ...calmTelemetry.spool, error: 'the disk is full' } })).toMatch(
-      /a day written the disk is full dropped: 7 queue-full, 1 refused sensors\[1\] \(level\): \/dev\/ttyUSB0: is unplugged$/,
+      /written per day the disk is full dropped: 7 queue-full, 1 refused sensors\[1\] \(level\): \/dev\/ttyUSB0: is unplugged$/,
     );
   });
 
@@ -87,7 +87,7 @@ describe('the page of the spool', () => {
   test.each([
     ['Dropped', '7 queue-full 1 refused'],
     ['Delivered', '90 datapoints, in 3 requests; 1 request failed'],
-    ['Storage', '4.0 MiB a day written; file size 64.0 KiB'],
+    ['Storage', '4.0 MiB written per day; file size 64.0 KiB'],
     ['Sources', '1 of 2 work'],
     ['Failing', 'sensors[1] (level): /dev/ttyUSB0: is unplugged'],
     ['Suspended', 'level: the service rejects it at the moment'],

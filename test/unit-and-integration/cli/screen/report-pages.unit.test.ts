@@ -40,7 +40,7 @@ test('check shows that a version was rejected last time, the reason, and the rem
   const text = renderCheck({ ...installCheck, lastAttempt: lastTry }, { ...page, columns: 200 }, 'sign it');
   expect(rowOf('Plan', text)).toContain('gateway-1.5.0 would be installed');
   expect(rowOf('Last attempt', text)).toMatch(
-    /^refused, .*: nobody signed it \(not-signed\) before you try again: sign it for its steps: agent log last$/,
+    /^refused, .*: nobody signed it \(not-signed\) to do: sign it steps: agent log$/,
   );
   expect(renderCheck(installCheck, page)).not.toContain('Last try');
 });

@@ -117,7 +117,7 @@ describe('the history of attempts', () => {
       slot: 'A',
       firmware: { digest: 'sha256:00', payloads: [], provides: {} },
       code: 'cancelled',
-      reason: 'an operator cancelled it before it ran',
+      reason: 'cancelled by an operator before it ran',
       fault: 'person',
       boards: {},
       restores: 0,

@@ -180,7 +180,7 @@ test('each attempt ends in one report, with these members and no other', async (
 test('a gateway with a splay waits for its turn, unless an operator asks', async () => {
   await gateway.configure({ ...options(), splay: '1h' });
   await gateway.startDaemon();
-  expect(await gateway.json('status')).toMatchObject({ idleReason: 'the service has not been checked yet' });
+  expect(await gateway.json('status')).toMatchObject({ idleReason: 'no update check since the agent started' });
   expect(service.calls).toEqual([]);
   expect(await gateway.json('--update-now')).toMatchObject({ outcome: { kind: 'rebooting', version: '1.0.0' } });
 });

@@ -169,7 +169,7 @@ describe('an update that waits for its boot', () => {
     const technician = await waiting({ ...byHand, reboot: false });
     const updater = await technician.updater();
     expect(await updater.cancel(ignore, signal)).toEqual({ kind: 'cancelled', version: 'version 2' });
-    const reason = 'an operator cancelled it before it ran';
+    const reason = 'cancelled by an operator before it ran';
     expect(updater.journal.state).toMatchObject({
       lastOutcome: { outcome: 'failed', code: 'cancelled', reason },
     });

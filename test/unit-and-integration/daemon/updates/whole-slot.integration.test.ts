@@ -125,7 +125,7 @@ describe('a gateway with a boot partition and a root file system in each slot', 
     await install(two);
     expect(gateway.booted).toBe('A');
     const again = await gateway.run('install', one);
-    expect(again.stderr).toContain('staged: 0.3 MiB, of which 0.3 MiB were there already');
+    expect(again.stderr).toContain('staged: 0.3 MiB, 0.3 MiB of it unchanged in the slot');
     expect(gateway.boot()).toBe('B');
   });
 

@@ -46,7 +46,7 @@ describe('a quarantine', () => {
     [{ id: undefined, name: '--force' }, '0123456789ab'],
   ])('of %j is shown with its remedy: %s', (version, word) => {
     const { message, advice } = quarantinedError(held('1', { version }));
-    expect(message).toBe(`it failed before (${version.name}: bad)`);
+    expect(message).toBe(`${version.name} is blocked: bad`);
     expect(advice).toContain(`agent unblock ${word}, or repeat with --force`);
   });
 
