@@ -84,12 +84,12 @@ export async function undefinedIfMissing<T>(value: Promise<T>): Promise<T | unde
   return undefinedIf((error) => systemErrorCode(error) === 'ENOENT', value);
 }
 
-/** Returns the value. Throws what `told` returns for an error. */
-export async function mapError<T>(value: Promise<T>, told: (error: unknown) => unknown): Promise<T> {
+/** Returns the value. Throws what `map` returns for an error. */
+export async function mapError<T>(value: Promise<T>, map: (error: unknown) => unknown): Promise<T> {
   try {
     return await value;
   } catch (error) {
-    throw await told(error);
+    throw await map(error);
   }
 }
 

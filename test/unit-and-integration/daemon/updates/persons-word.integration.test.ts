@@ -104,7 +104,7 @@ describe('agent cancel', () => {
     expect(await gateway.json('status')).toMatchObject({ phase: 'idle', lastOutcome: { code: 'cancelled' } });
     expect(lastOutcome()).toMatchObject({ outcome: 'failed', code: 'cancelled' });
     await stop(daemon);
-    await daemonThatSays('deferred: an operator cancelled it');
+    await daemonThatSays('deferred: cancelled by an operator');
     expect(await gateway.run('--update-now', '--no-reboot')).toMatchObject({
       exitCode: 0,
       stdout: matching(/is staged/),
