@@ -103,6 +103,7 @@ describe('agent setup', () => {
 
   beforeEach(async () => {
     await mkdir(join(directory, 'boot'));
+    await place('dpkg/bash.list');
     const handler = join(directory, 'boot/handler');
     await copyFile(join(import.meta.dirname, '../../fakes/machine/boot-handler'), handler);
     execFileSync('chmod', ['755', handler]);
@@ -132,10 +133,12 @@ boot_id_file = "${directory}/boot/boot-id"
     answers = ['http://127.0.0.1:1', 'my-board', pem, ...slots, 'custom', handler];
   });
 
-  /** `typed` is what a pipe holds. */
+  /** `typed` is what a pipe holds. Only the package bash is installed, even if this machine has the agent's. */
   async function setUp(typed: readonly string[], options: readonly string[]) {
     const config = join(directory, 'config.toml');
-    const program = spawn(agentProgram(), ['setup', '--config', config, ...options]);
+    const script = 'mount --bind "$1" /var/lib/dpkg/info && shift && exec "$@"';
+    const given = [join(directory, 'dpkg'), agentProgram(), 'setup', '--config', config, ...options];
+    const program = spawn('unshare', ['--mount', 'sh', '-c', script, 'sh', ...given]);
     let out = '';
     for (const stream of [program.stdout, program.stderr])
       stream.on('data', (text: Buffer) => (out += text.toString()));
