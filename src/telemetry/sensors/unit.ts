@@ -73,8 +73,16 @@ const possible: ReadonlyMap<SensorUnit, readonly [number, number]> = new Map([
   ['m%', [-10_000, 110_000]],
 ]);
 
+/**
+ * The speed of a fan that is not there: 16 bits of ones. Sources: `FAN_NOT_PRESENT` in thinkpad_acpi.c (commit a10d50983f7b
+ * of Linux; the driver hides only a second fan that shows it at its start), `EC_FAN_SPEED_NOT_PRESENT` in
+ * cros_ec_commands.h, and openbmc/openbmc#1456 (MAX31785 without power).
+ */
+const NO_FAN_RPM = 65_535;
+
 /** Returns the value, or throws TelemetryError if no sensor can have measured it. */
 export function requirePossible(path: string, value: number, unit: SensorUnit | undefined): number {
+  if (unit === 'rpm' && value === NO_FAN_RPM) throw sourceFailed(path, `${value} rpm means that there is no fan`);
   const [min, max] = (unit && possible.get(unit)) ?? [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
   if (value >= min && value <= max) return value;
   throw sourceFailed(path, `${value} ${unit} is not a measurement: it is outside ${min} to ${max} ${unit}`);

@@ -74,6 +74,8 @@ export const faulty = machine(
     humidity1_input: '330200',
     energy1_input: '65261000000',
   }),
+  // a tablet without fan (commit a10d50983f7b of Linux), and MAX31785 without power (openbmc/openbmc#1456)
+  hwmon('platform/thinkpad_hwmon/hwmon', 2, { name: 'thinkpad', fan1_input: '65535', fan2_input: '65534' }),
 );
 
 /**

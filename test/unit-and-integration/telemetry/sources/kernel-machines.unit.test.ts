@@ -167,6 +167,7 @@ describe('what an input shows without measuring', () => {
     ['nct6793', 'temp2', '-128 °C is not a measurement'],
     ['nct6793', 'temp3', '3892313.987 °C is not a measurement'],
     ['nct6793', 'fan1', '4294967295 rpm is not a measurement'],
+    ['thinkpad', 'fan1', 'fan1_input: 65535 rpm means that there is no fan'],
     ['nct6793', 'humidity1', '330.2 % is not a measurement'],
     ['nct6793', 'in0', 'in0_enable: this input is switched off'],
   ])('is refused: %s %s', async (chip, input, why) => {
@@ -176,6 +177,7 @@ describe('what an input shows without measuring', () => {
   test.each([
     ['kraken', 'fan1', 834],
     ['nct6793', 'temp1', 45],
+    ['thinkpad', 'fan2', 65_534],
     ['nct6793', 'energy1', 65_261],
   ])('does not keep another input from being read: %s %s', async (chip, input, value) => {
     expect(await read(machines.faulty, (root) => hwmonSource(chip, input, root))).toBe(value);
