@@ -49,7 +49,7 @@ export function maySharePort(
   one: Pick<BoardSettings, 'protocol' | 'reset' | 'smp'>,
   other: Pick<BoardSettings, 'protocol' | 'reset' | 'smp'>,
 ): boolean {
-  if (one.protocol === 'smp' && other.protocol === 'smp') return one.smp.image !== other.smp.image;
+  if (one.protocol === 'smp' && other.protocol === 'smp' && one.smp.image !== other.smp.image) return true;
   const areSelected = typeof one.reset === 'object' && typeof other.reset === 'object';
   return areSelected && !isDeepStrictEqual(one.reset, other.reset);
 }

@@ -54,6 +54,9 @@ export class SharedPorts {
   readonly openForSource = async (path: string, settings: LineSettings, signal: AbortSignal): Promise<LeasedLine> => {
     const ports = await namesOf(path);
     while (ports.some((port) => this.#isTaken(port))) await this.#clock.sleep(LOOK_MS, signal);
+    const [other] = this.#lentOf(ports);
+    if (other !== undefined)
+      throw new SerialError('port-busy', `cannot open ${path}: a source of this agent reads it as ${other.ports[0]}`);
     const lent: Lent = { ports, revokeLeases: new AbortController(), released: Promise.withResolvers() };
     const giveBack = (): void => {
       this.#lent.delete(lent);
@@ -90,10 +93,14 @@ export class SharedPorts {
 
   /** Takes back the lines that sources have of these ports. */
   #revokeLeases(ports: readonly string[]): readonly Lent[] {
-    const lent = [...this.#lent].filter((one) => one.ports.some((port) => ports.includes(port)));
+    const lent = this.#lentOf(ports);
     for (const { revokeLeases } of lent)
       revokeLeases.abort(new SerialError('port-busy', `${ports[0]} is needed for its board`));
     return lent;
+  }
+
+  #lentOf(ports: readonly string[]): readonly Lent[] {
+    return [...this.#lent].filter((one) => one.ports.some((port) => ports.includes(port)));
   }
 
   /** Opens the port repeatedly for a while, since a driver may take some time to close a returned port. */

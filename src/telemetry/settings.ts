@@ -18,6 +18,10 @@ const sourceSchema = z
   .refine((source) => !('table' in source) || !isBit(source.table) || source.type === 'u16', {
     path: ['type'],
     error: 'no type for a coil or a discrete input, which is 0 or 1',
+  })
+  .refine((source) => source.kind !== 'modbus-rtu' || source.unit !== 0, {
+    path: ['unit'],
+    error: 'a unit from 1 to 255, since no unit replies to the broadcast address 0',
   });
 
 export type SourceSettings = SettingsOf<typeof sourceSchema>;

@@ -1,19 +1,19 @@
 import { isAbsolute } from 'node:path';
 
-import { maySharePort } from '../../mcu/settings.ts';
 import { serialNumberDoubt } from '../../system/device/serial-number.ts';
 import type { findSerialNumber } from '../../system/device/serial-number.ts';
 import { AgentError } from '../../system/errors.ts';
 import { findProgram, findProgramExposures } from '../../system/files/guarded-program.ts';
 import { describeExposures, findExposures } from '../../system/files/protected-file.ts';
 import type { Exposure } from '../../system/files/protected-file.ts';
-import { isSameDevice } from '../../system/files/same-device.ts';
+import { deviceAt, isSameDevice } from '../../system/files/same-device.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 import { whyCannotRunAs } from '../../system/processes/program-rights.ts';
 import type { RequiredFileKind } from '../../system/settings/values.ts';
 import type { Finding } from '../cross-check.ts';
 import { idleSettings } from '../cross-check/idle-settings.ts';
+import { portUsers, serialPortConflicts } from '../cross-check/serial-ports.ts';
 import { findWarnings } from '../cross-check/warnings.ts';
 import type { ConfigProblem } from '../errors.ts';
 import { describeValue, findingAt } from '../file/problems.ts';
@@ -171,21 +171,16 @@ async function slotFindings({ tables, placeOf }: ValidSubset): Promise<readonly 
   return found;
 }
 
-/** Refuses two boards whose ports are one device under different names: each would receive the bytes for the other. */
+/** Refuses what may not share a port, if its ports are one device under different names. */
 async function portFindings({ tables, placeOf }: ValidSubset): Promise<readonly Finding[]> {
-  const found: Finding[] = [];
-  const boards = Object.entries(tables.targets ?? {}).flatMap(([name, target]) =>
-    target.kind === 'mcu' ? [{ name, ...target }] : [],
-  );
-  for (const [index, board] of boards.entries()) {
-    const path = placeOf(['targets', board.name, 'port']);
-    for (const other of boards.slice(0, index)) {
-      if (path === undefined || board.port === other.port || maySharePort(board, other)) continue;
-      if (!(await isSameDevice(board.port, other.port))) continue;
-      found.push(findingAt(path, `: ${board.port} and ${other.port} of targets.${other.name} lead to one device`));
-    }
-  }
-  return found;
+  const devices = new Map<string, string | undefined>();
+  for (const { settings } of portUsers(tables)) devices.set(settings.port, await deviceAt(settings.port));
+  const isAlias = (one: string, other: string): boolean =>
+    one !== other && devices.get(one) !== undefined && devices.get(one) === devices.get(other);
+  return [...serialPortConflicts(tables, isAlias)].flatMap(({ path, message }) => {
+    const place = placeOf(path);
+    return place === undefined ? [] : [{ path: place, message }];
+  });
 }
 
 async function missingUserReason(user: string): Promise<string | undefined> {

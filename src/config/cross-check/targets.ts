@@ -1,4 +1,4 @@
-import { maySharePort, protocolsWith } from '../../mcu/settings.ts';
+import { protocolsWith } from '../../mcu/settings.ts';
 import type { Finding } from '../cross-check.ts';
 import { alternatives, findingAt, valueAt } from '../file/problems.ts';
 import type { ConfigFile } from '../schema/schema.ts';
@@ -11,21 +11,6 @@ export function* targetConflicts(targets: Targets, input: unknown): Generator<Fi
   yield* bootloaderConflicts(targets);
   yield* packageConflicts(targets);
   yield* protocolConflicts(targets, input);
-  yield* sharedPorts(targets);
-}
-
-/** Refuses two boards on one port, where each would receive the bytes for the other. */
-function* sharedPorts(targets: Targets): Generator<Finding> {
-  const boards = Object.entries(targets).flatMap(([name, target]) => (target.kind === 'mcu' ? [{ name, target }] : []));
-  for (const [index, { name, target }] of boards.entries()) {
-    const owner = boards
-      .slice(0, index)
-      .find(({ target: other }) => other.port === target.port && !maySharePort(other, target));
-    if (owner === undefined) continue;
-    const only =
-      'two boards share a port only as two images of an SMP server, or if a reset command of each selects it';
-    yield findingAt(['targets', name, 'port'], ` is the port of targets.${owner.name}, too: ${only}`);
-  }
 }
 
 /** Rejects settings that the protocol of a board does not use. */

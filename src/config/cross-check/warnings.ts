@@ -12,7 +12,7 @@ export function findWarnings(file: ConfigFile): readonly Finding[] {
   return [...warningsOf(file)];
 }
 
-function* warningsOf({ update, service, trust, targets, ...measured }: ConfigFile): Generator<Finding> {
+function* warningsOf({ update, service, trust, targets }: ConfigFile): Generator<Finding> {
   const { deadline } = update.health;
   if (durationMs(deadline) > durationMs(LONGEST_GUARDED_DEADLINE))
     yield findingAt(
@@ -34,18 +34,8 @@ function* warningsOf({ update, service, trust, targets, ...measured }: ConfigFil
     const what = messaging.password_file === undefined ? 'the API key travels' : 'the API key and the password travel';
     yield findingAt(['service', 'messaging', 'url'], ` is plain mqtt: ${what} unprotected`);
   }
-  yield* broadcastUnits(measured);
   if (Object.keys(targets).length === 0)
     yield { path: [], message: 'there are no [targets]: updates will not be installed' };
-}
-
-function* broadcastUnits(measured: Pick<ConfigFile, 'sensors' | 'properties'>): Generator<Finding> {
-  for (const table of ['sensors', 'properties'] as const) {
-    for (const [index, { source }] of measured[table].entries()) {
-      if (source.kind === 'modbus-rtu' && source.unit === 0)
-        yield findingAt([table, index, 'source', 'unit'], ' = 0 is the broadcast address, to which few devices reply');
-    }
-  }
 }
 
 /** The field of seconds may be left out. */

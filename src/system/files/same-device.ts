@@ -4,11 +4,12 @@ import { valueOrUndefined } from '../errors.ts';
 
 /** True if both paths lead to one device or file. False if nothing is there. */
 export async function isSameDevice(one: string, other: string): Promise<boolean> {
-  const [found, second] = await Promise.all([identityAt(one), identityAt(other)]);
+  const [found, second] = await Promise.all([deviceAt(one), deviceAt(other)]);
   return found !== undefined && found === second;
 }
 
-async function identityAt(path: string): Promise<string | undefined> {
+/** Returns what identifies the device or file at a path, or undefined if nothing is there. */
+export async function deviceAt(path: string): Promise<string | undefined> {
   const facts = await valueOrUndefined(stat(path, { bigint: true }));
   if (facts?.isBlockDevice() === true) return `block device ${facts.rdev}`;
   if (facts?.isCharacterDevice() === true) return `character device ${facts.rdev}`;

@@ -180,8 +180,9 @@ protocol = "stk500v1"
       await writeFile(path, leastConfig + boards.join(''));
       return (await checkConfig(path, {})).problems.map(({ line, message }) => `${line}: ${message.split(':')[0]}`);
     };
-    expect(await found(board('a', '/dev/null'), board('b', link))).toEqual(['12: targets.b.port']);
     const same = ['12: targets.b.port is the port of targets.a, too'];
+    const alias = [`${same[0]}, under the name /dev/null`];
+    expect(await found(board('a', '/dev/null'), board('b', link))).toEqual(alias);
     expect(await found(board('a', '/dev/null'), board('b', '/dev/null'))).toEqual(same);
     expect(await found(board('a', '/dev/null'), board('b', '/dev/null', selected('/bin/true')))).toEqual(same);
     const alike = [board('a', link, selected('/bin/true')), board('b', link, selected('/bin/true'))];
@@ -189,7 +190,35 @@ protocol = "stk500v1"
     expect(await found(board('a', link, selected('/bin/true')), board('b', link, selected('/bin/false')))).toEqual([]);
     expect(await found(board('a', link, image(0)), board('b', '/dev/null', image(1)))).toEqual([]);
     expect(await found(board('a', link, image(0)), board('b', '/dev/null', 'protocol = "smp"\n'))).toEqual([
-      '13: targets.b.port',
+      `13: targets.b.port is the port of targets.a, too, under the name ${link}`,
+    ]);
+    const servers = ['one', 'two'].map((name) => {
+      const selected = `protocol = "smp"\nreset = { command = ["/bin/true", "${name}"] }`;
+      return board(name, link, selected);
+    });
+    expect(await found(...servers)).toEqual([]);
+  });
+
+  test('refuses sources whose ports are one device under different names, as under one', async () => {
+    const link = join(directory, 'line');
+    await symlink('/dev/null', link);
+    const serial = 'kind = "serial"';
+    const found = async (first: string, second: string): Promise<readonly string[]> => {
+      const source = (text: string, port: string): string =>
+        `source = { ${text}, port = "${port}" }${text === serial ? '' : '\nevery = "1s"'}\n`;
+      const one = `[[sensors]]\nevent = "e"\n${source(first, '/dev/null')}`;
+      await writeFile(path, `${leastConfig}${one}[[properties]]\nid = "p"\n${source(second, link)}`);
+      return (await checkConfig(path, {})).problems.map(({ message }) => message);
+    };
+    const rtu = 'kind = "modbus-rtu", address = 1';
+    const alias = 'properties[0].source.port is the port of sensors[0], too, under the name /dev/null: ';
+    expect(await found(serial, serial)).toEqual([
+      `${alias}one source reads a port, and its outputs name several values`,
+    ]);
+    expect(await found(serial, rtu)).toHaveLength(1);
+    expect(await found(rtu, rtu)).toEqual([]);
+    expect(await found(rtu, `${rtu}, baud = 19200`)).toEqual([
+      `${alias}all units on a line have the same baud and parity`,
     ]);
   });
 

@@ -3,7 +3,6 @@ import { describe, expect, test } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
 import { resolveConfig } from '../../../src/config/config.ts';
 import { idleSettings } from '../../../src/config/cross-check/idle-settings.ts';
-import { findWarnings } from '../../../src/config/cross-check/warnings.ts';
 import { examineConfig, parseConfig as parseFile } from '../../../src/config/read-config.ts';
 import { leastConfig, problemsOf } from './config-texts.ts';
 
@@ -155,6 +154,10 @@ test.each([
     '[[sensors]]\nevent = "e"\nevery = "1s"\nsource = { kind = "modbus-tcp", host = "h", table = "coil", address = 1, type = "u32" }',
     'sensors[0].source.type: expected no type for a coil or a discrete input',
   ],
+  [
+    '[[sensors]]\nevent = "e"\nevery = "1s"\nsource = { kind = "modbus-rtu", port = "/dev/x", unit = 0, address = 1 }',
+    'sensors[0].source.unit: expected a unit from 1 to 255, since no unit replies to the broadcast address 0',
+  ],
   ['[telemetry]\nwrite_intrval = "1s"', 'write_interval'],
 ])('refuses %j', (text, why) => {
   expect(problemsOf(`${leastConfig}\n${text}`).join('\n')).toContain(why);
@@ -242,7 +245,12 @@ describe('two sources on one port', () => {
   test.each([
     ['serial', 'serial', '', 'properties[0].source.port is the port of sensors[0], too'],
     ['serial', 'modbus-rtu', '', 'properties[0].source.port is the port of sensors[0], too'],
-    ['modbus-rtu', 'modbus-rtu', ', baud = 19200', 'properties[0].source: sensors[0] has another baud or parity'],
+    [
+      'modbus-rtu',
+      'modbus-rtu',
+      ', baud = 19200',
+      'properties[0].source.port is the port of sensors[0], too: all units',
+    ],
   ] as const)('of kinds %s and %s%s are refused', (one, other, more, why) => {
     const text = both(source(one), source(other, more));
     expect(problemsOf(`${leastConfig}\n${text}`)).toEqual([expect.stringContaining(why)]);
@@ -297,12 +305,4 @@ test('a watched property goes to a program, a file or a topic', () => {
   ];
   const { watches } = parseConfig(into.map((one) => `[[watch]]\nid = "p"\nevery = "1m"\noutput = ${one}`).join('\n'));
   expect(watches.map(({ output: into }) => into.kind)).toEqual(['command', 'file', 'mqtt']);
-});
-
-test('the broadcast address of a serial line is permitted with a warning', () => {
-  const source = 'source = { kind = "modbus-rtu", port = "/dev/x", unit = 0, address = 1 }';
-  const file = parseFile('config.toml', `${leastConfig}\n[[properties]]\nid = "p"\nevery = "1s"\n${source}`);
-  expect(findWarnings(file).map(({ message }) => message)).toContainEqual(
-    expect.stringMatching(/^properties\[0\]\.source\.unit = 0 is the broadcast address/),
-  );
 });

@@ -101,3 +101,13 @@ test('a port whose board could not be reached is free again', async () => {
   await using _line = await rig.ports.openForSource(meter, settings, forever);
   expect(rig.clock.slept).toEqual([]);
 });
+
+// Regression: the error blamed another program, or none.
+test('a source is told that another source of the agent has its port', async () => {
+  const rig = new Rig();
+  await using _line = await rig.ports.openForSource(meter, settings, forever);
+  await expect(rig.ports.openForSource(meter, settings, forever)).rejects.toMatchObject({
+    code: 'port-busy',
+    message: `cannot open ${meter}: a source of this agent reads it as ${meter}`,
+  });
+});
