@@ -20,7 +20,8 @@ export const longOperations = {
     input: installFlags(),
   },
   install: {
-    summary: 'Installs an artifact or an image that is sent as a file, with the same checks.',
+    summary:
+      'Installs an artifact or an image that is sent as a file, with the same checks as an update from the service.',
     path: 'install',
     input: installFlags().extend({
       path: filePath(),

@@ -63,7 +63,7 @@ export class UpdateError extends defineErrors('UpdateError', {
     'check the network time service: TLS certificates and maintenance windows need a clock',
   ),
   quarantined: permanent.refused(
-    'This release failed its trial and is blocked until an operator unblocks it.',
+    'This release failed its trial, or an operator rolled it back while it was on trial. It is blocked until an operator unblocks it.',
     'install another version, run agent unblock VERSION, or repeat with --force',
   ),
   'trust-list-mismatch': permanent.protocol(
@@ -166,7 +166,7 @@ export const updateCodes = {
   withdrawn: { means: 'The service no longer offers the version.', advice: 'nothing' },
   cancelled: {
     means: 'An operator cancelled it; it does not start again automatically.',
-    advice: 'agent --update-now starts it again',
+    advice: 'run agent --update-now to install it anyway',
   },
   overridden: {
     means: 'An operator installed something else.',

@@ -160,7 +160,7 @@ export const hooksSchema = z.strictObject({
   }),
   after_rollback: hook().meta({
     description: 'Runs after a version was rolled back, possibly more than once. Its exit code has no effect',
-    examples: [{ command: ['/usr/lib/app/tell-operator'] }],
+    examples: [{ command: ['/usr/lib/app/notify-operator'] }],
   }),
 });
 

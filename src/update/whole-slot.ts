@@ -111,7 +111,7 @@ export async function verifyPreviousSlot(slot: SlotName, ports: Ports): Promise<
   const read: ReadPartition[] = [];
   for (const target of slotsTargets(ports.targets.values())) {
     const record = records[target.name];
-    if (record === undefined) unverified.push(`${target.name} (it was never verified)`);
+    if (record === undefined) unverified.push(`${target.name} (the agent has no record of its content)`);
     else if (record.readOnly === true) read.push(...(await readPartitions(slot, [target], ports)));
     else if ((await target.digestOf(slot, record.sizeBytes, ports.signal)) !== record.digest) {
       unverified.push(`${target.name} (it changed after it was verified)`);

@@ -64,18 +64,18 @@ export const pageSchema = z.strictObject({
         'Address and port, or path of a Unix socket such as "/run/thing-agent/web.sock". Without it, there is no web UI',
       examples: ['127.0.0.1:8077'],
     }),
-  password_file: absolutePath('/etc/thing-agent/page-password', 'page password')
+  password_file: absolutePath('/etc/thing-agent/web-password', 'page password')
     .optional()
     .describe(
       'File with the password for the web UI, which has at least 12 characters. Only its owner may read the file',
     ),
-  certificate_file: absolutePath('/etc/thing-agent/page.pem', 'certificates')
+  certificate_file: absolutePath('/etc/thing-agent/web.pem', 'certificates')
     .optional()
     .describe('PEM file of the certificate for https, with key_file. Without it, listen must be a loopback address'),
-  key_file: absolutePath('/etc/thing-agent/page.key', 'secret')
+  key_file: absolutePath('/etc/thing-agent/web.key', 'secret')
     .optional()
     .describe('PEM file of the private key of certificate_file'),
-  client_ca_file: absolutePath('/etc/thing-agent/page-clients.pem', 'authorities')
+  client_ca_file: absolutePath('/etc/thing-agent/web-clients.pem', 'authorities')
     .optional()
     .describe('PEM file of certificate authorities. Only browsers with a certificate from one of them can connect'),
   hosts: z

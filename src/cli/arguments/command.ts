@@ -9,7 +9,11 @@ export const optionTable = {
   'update-now': { value: undefined, summary: 'check for an update and install it now' },
   'no-reboot': { value: undefined, summary: 'stop before the reboot and report that it is needed' },
   plan: { value: undefined, summary: 'only report how much would change' },
-  force: { value: undefined, summary: 'install now, ignoring holds, windows, hooks and quarantine' },
+  force: {
+    value: undefined,
+    summary:
+      'install now, ignoring holds, windows, metered connections, hooks, quarantine, exhausted attempts and manual installations',
+  },
   'allow-downgrade': { value: undefined, summary: 'allow an older release, this time only (root)' },
   'no-keep': { value: undefined, summary: 'do not back up the board first' },
   'exit-code': { value: undefined, summary: 'exit with 0 if ok, 1 if it waits or needs attention, 2 if it is broken' },

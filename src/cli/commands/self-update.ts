@@ -113,6 +113,6 @@ function outcomeOf({ version, by, outcome, code, reason = 'unknown reason' }: At
     code: code ?? 'failed',
     message: `${version}: ${reason}`,
     exit: outcome === 'refused' ? 'refused' : 'failed',
-    advice: 'agent log last',
+    advice: 'agent log',
   });
 }

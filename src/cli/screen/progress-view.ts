@@ -126,7 +126,7 @@ const ended = new Error('the operation ended');
  */
 function followingLine(operation: LongOperationName): string {
   const title = operationWords[operation].title.replace(' of a ', ' of this ');
-  return `${title} is already running; following it`;
+  return `${title}${operation === 'update' ? ', or a check for one,' : ''} is already running; following it`;
 }
 
 function printLine(context: CliContext, text: string): void {

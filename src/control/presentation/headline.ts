@@ -34,13 +34,18 @@ export function sentence(text: string): string {
 }
 
 /** Returns what is running, as the first sentence of a status. */
-function runningText({ running, installed, slotStates }: StatusReport): string {
+function runningText({ running, installed, slotStates, problems }: StatusReport): string {
   if (running === undefined)
     return installed === undefined ? 'The gateway is running' : `${installed.versionName} is running`;
   const { version, isFactory, isOnTrial } = running;
-  if (version === undefined)
-    return `${isFactory ? 'The factory image' : slotStates === undefined ? 'The gateway' : 'An unknown version'} is running`;
+  if (version === undefined && isFactory) return 'The factory image is running';
+  if (version === undefined) return slotStates === undefined ? 'The gateway is running' : unknownText(problems);
   return `${version}${isFactory ? ', the factory image,' : ''} is running${isOnTrial ? ' on trial' : ''}`;
+}
+
+function unknownText(problems: readonly Problem[] = []): string {
+  const why = problems.includes('journal-lost') ? '' : ': the agent did not install it';
+  return `The running version is unknown${why}`;
 }
 
 function matterOf(report: StatusReport, state: GatewayState, problems: readonly Problem[], when: When): Message {
@@ -106,9 +111,19 @@ const problemTexts: Readonly<Record<Problem, (report: StatusReport) => string>> 
   'last-attempt-failed': (report) => `the ${kindOfLast(report)} to ${lastAttempt(report, 'failed')}`,
   'last-attempt-refused': (report) => lastAttempt(report, 'was refused'),
   'last-attempt-rolled-back': (report) => `the ${kindOfLast(report)} to ${lastAttempt(report, 'was rolled back')}`,
-  'service-failing': ({ service: { lastError } }) => `the service call failed: ${lastError ?? 'unknown error'}`,
+  'service-failing': ({ service: { lastError } }) => describeServiceError(lastError ?? 'unknown error'),
   'sensor-failing': ({ telemetry }) => failingSensors(telemetry),
 };
+
+/** The calls of an update check, at the start of an error. */
+export const duringCheck = /^(?:target version|updates from version \S+): /;
+
+/** Describes an error without the address and the reply of the service, which have a row of their own. */
+function describeServiceError(error: string): string {
+  const call = duringCheck.test(error) ? 'the last update check' : 'the last call to the service';
+  const why = error.replace(duringCheck, '').replace(/ \(status (\d+) of .*$/su, ' (HTTP $1)');
+  return `${call} failed: ${why}`;
+}
 
 function failingSensors(telemetry: StatusReport['telemetry']): string {
   const [first, ...others] = (telemetry?.sources ?? []).filter(failsForLong);

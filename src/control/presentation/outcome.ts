@@ -58,9 +58,21 @@ function describeDeferral(
   return `${version} is deferred: ${reason} (${code}).${force}`;
 }
 
+/** Returns the result of an attempt in words. */
+export function resultWord({
+  outcome,
+  code,
+}: {
+  readonly outcome: string;
+  readonly code?: string | undefined;
+}): string {
+  return code === 'cancelled' ? code : outcome.replace('-', ' ');
+}
+
 /** Describes the result of the last attempt. */
-export function resultOf({ version, by, outcome, code }: OutcomeReport): string {
-  const end = code === 'cancelled' ? code : outcome.replace('-', ' ');
+export function resultOf(last: OutcomeReport): string {
+  const { version, by, outcome } = last;
+  const end = resultWord(last);
   if (by !== 'rollback') return `${version} ${end}`;
   return outcome === 'installed'
     ? `rolled back to ${version}`

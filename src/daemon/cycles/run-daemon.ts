@@ -4,6 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { LoadedConfig } from '../../config/load-config.ts';
 import type { OperationEvent, OperationOutcome } from '../../control/events.ts';
 import { describeOutcome } from '../../control/presentation/outcome.ts';
+import { phaseTitles } from '../../control/presentation/phases.ts';
 import type { SecurityEventId } from '../../control/security/security-event-meanings.ts';
 import { OperationRunner } from '../../control/server/operation-runner.ts';
 import type { OperationWork } from '../../control/server/operation-runner.ts';
@@ -221,8 +222,9 @@ export class Daemon {
     this.#liveness.progress();
     if (event.kind !== 'phase') return;
     const { phase, detail } = event;
-    this.#deps.world.log.info({ phase }, detail === undefined ? phase : `${phase}: ${detail}`);
-    this.#deps.manager.status(detail === undefined ? phase : `${phase}: ${detail}`);
+    const text = `${phaseTitles[phase]}${detail === undefined ? '' : `: ${detail}`}`;
+    this.#deps.world.log.info({ phase }, text);
+    this.#deps.manager.status(text);
   }
 
   /** Logs the failure of a round. A defect is not logged here: it ends the daemon, or the control socket reports it. */

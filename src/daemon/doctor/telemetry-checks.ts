@@ -3,6 +3,10 @@ import { pluralize } from '../../control/presentation/counted.ts';
 import { silence } from '../../control/presentation/rows/sensor-rows.ts';
 import { formatDuration } from '../../control/presentation/time.ts';
 import type { DoctorFinding } from '../../control/reports.ts';
+import { SerialError } from '../../serial/errors.ts';
+import type { ErrorMeaning } from '../../system/define-errors.ts';
+import { SystemError } from '../../system/system-errors.ts';
+import { TelemetryError } from '../../telemetry/errors.ts';
 
 type Measuring = Pick<OutputOf<'queue'>, 'spool' | 'watches'>;
 type Sensor = OutputOf<'sensors'>['sensors'][number];
@@ -26,9 +30,18 @@ export function telemetryFindings(
   ];
 }
 
+const meanings: Readonly<Record<string, ErrorMeaning>> = {
+  ...SystemError.meanings,
+  ...SerialError.meanings,
+  ...TelemetryError.meanings,
+};
+
+function adviceOf(code = ''): string | undefined {
+  return meanings[code]?.advice;
+}
+
 function findingOf(sensor: Sensor): DoctorFinding {
-  const { name, mode, state, lastError, lastErrorCode, failingForMs, lastReadingAgeMs, dropped, lastDrop, notice } =
-    sensor;
+  const { name, state, lastError, lastErrorCode, failingForMs, lastReadingAgeMs, dropped, lastDrop, notice } = sensor;
   const drops = dropped === 0 ? '' : `; ${dropped} dropped, the last: ${lastDrop ?? 'unknown'}`;
   const since = failingForMs === undefined ? '' : ` for ${formatDuration(failingForMs)}`;
   const advice = `agent sensors '${name}'`;
@@ -45,7 +58,7 @@ function findingOf(sensor: Sensor): DoctorFinding {
     name,
     ok: false,
     detail: `${lastError}${code}${since && `,${since}`}${drops}`,
-    advice: mode === 'polled' ? `${advice} --try` : advice,
+    advice: adviceOf(lastErrorCode) ?? advice,
   };
 }
 

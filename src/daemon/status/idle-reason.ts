@@ -66,7 +66,7 @@ function idleOf({ lastLook, daemon, service, hold }: IdleInput): Idle {
   if (daemon === false) return { idleReason: 'the daemon is not running', idleCode: 'no-daemon' };
   if (daemon === 'silent') return { idleReason: 'the daemon is not responding', idleCode: 'daemon-unresponsive' };
   if (service.lastError !== undefined)
-    return { idleReason: 'the last update check failed', idleCode: 'service-failing' };
+    return { idleReason: 'no update check has succeeded since the agent started', idleCode: 'service-failing' };
   if (hold !== undefined) return { idleReason: 'updates are on hold', idleCode: 'on-hold' };
   return { idleReason: describeCheck(undefined), idleCode: 'not-asked' };
 }

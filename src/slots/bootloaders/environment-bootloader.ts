@@ -88,7 +88,7 @@ export class EnvironmentBootloader<State> implements Bootloader {
         'no-fallback-slot',
         `${phrases[kind](slot)}: it is unknown whether slot ${other} boots`,
         {
-          advice: `install a version first (agent --update-now): it goes into slot ${other}`,
+          advice: `if slot ${slot} is running, install a version into slot ${other} first: agent --update-now; otherwise check slot ${other}: agent status`,
         },
       );
     }

@@ -117,7 +117,7 @@ function exposureOf(path: string, facts: Stats, ourUid: number, inSticky: boolea
   }
   if (isLink || isSticky(facts)) return undefined;
   const who = writers(facts.mode, facts.gid);
-  return who === undefined ? undefined : { path, why: `may be changed by ${who}`, fix: `chmod go-w ${quoted(path)}` };
+  return who === undefined ? undefined : { path, why: `can be changed by ${who}`, fix: `chmod go-w ${quoted(path)}` };
 }
 
 function writers(mode: number, gid: number): string | undefined {

@@ -90,7 +90,7 @@ export function countDropped(reports: readonly Outcome[]): number {
 /** Returns the reason of a success. */
 export function successReason({ by, downgrade, unverified }: Attempt): string {
   const reason = by === 'rollback' ? 'rolled back to the previous version' : 'installed';
-  if (unverified !== undefined) return `${reason}, which was not verified again: ${unverified.join(', ')}`;
+  if (unverified !== undefined) return `${reason}, which was not verified: ${unverified.join(', ')}`;
   return downgrade === undefined ? reason : `${reason}, as root permitted, although it ${downgrade}`;
 }
 

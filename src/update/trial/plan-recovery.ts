@@ -22,7 +22,7 @@ export type Recovery =
   /** The trial slot runs and was approved: only the commit, or its record, is missing. */
   | { readonly kind: 'commit'; readonly phase: PhaseOf<'trial'> }
   /** The trial slot runs: run its health checks. */
-  | { readonly kind: 'judge' }
+  | { readonly kind: 'health-checks' }
   /** The trial slot runs and must not: end the trial and reboot. */
   | { readonly kind: 'leave-trial'; readonly phase: PhaseOf<'trial' | 'rolling-back'> }
   /** The old slot runs again. After a trial without output, the cause is unknown. */
@@ -93,9 +93,9 @@ function isKnownToRun({ phase, slots, installed, earlier }: UpdateState, booted:
 function recoverTrial(phase: PhaseOf<'staged' | 'trial'>, { booted, bootId, lastWord }: Found): Recovery {
   // without a payload for a slot, the trial runs wherever the agent runs
   if (booted === phase.slot || !hasSlotPayload(phase.firmware)) {
-    if (phase.kind === 'staged') return { kind: 'judge' };
+    if (phase.kind === 'staged') return { kind: 'health-checks' };
     if (phase.approved) return { kind: 'commit', phase };
-    return phase.judgements < MAX_JUDGEMENTS ? { kind: 'judge' } : { kind: 'leave-trial', phase };
+    return phase.judgements < MAX_JUDGEMENTS ? { kind: 'health-checks' } : { kind: 'leave-trial', phase };
   }
   if (phase.kind === 'trial' && bootId === phase.bootId) return { kind: 'reboot', phase };
   if (lastWord !== undefined) return fellBackItself(lastWord);

@@ -70,7 +70,7 @@ async function apply(recovery: Recovery, found: Found, ports: UpdatePorts): Prom
       return resumeStaged(recovery, found, ports);
     case 'commit':
       return commitApproved(recovery.phase, ports);
-    case 'judge':
+    case 'health-checks':
       return evaluateTrial(ports);
     case 'leave-trial':
       return abandonOrStay(recovery.phase, booted, ports);
@@ -163,7 +163,7 @@ function unknownTrial({ journal }: UpdatePorts): AbandonReason {
  */
 function needsJournal(recovery: Recovery): boolean {
   if (recovery.kind === 'leave-trial') return recovery.phase.kind === 'trial';
-  return recovery.kind === 'commit' || recovery.kind === 'judge';
+  return recovery.kind === 'commit' || recovery.kind === 'health-checks';
 }
 
 async function failStaging(booted: SlotName, ports: UpdatePorts): Promise<Outcome> {

@@ -144,7 +144,7 @@ describe('the configuration of an image that is being built', () => {
     const [problems = []] = await check();
     expect(problems).toEqual([
       expect.stringContaining('/etc/trust/release.pem is refused: it is a private key'),
-      expect.stringContaining('/usr/lib may be changed by anyone; fix it with: chmod go-w /usr/lib'),
+      expect.stringContaining('/usr/lib can be changed by anyone; fix it with: chmod go-w /usr/lib'),
     ]);
   });
 

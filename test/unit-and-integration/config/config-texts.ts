@@ -89,10 +89,10 @@ properties = ["setpoint"]
 
 [web]
 listen = "[::]:8443"
-password_file = "/etc/thing-agent/page-password"
-certificate_file = "/etc/thing-agent/page.pem"
-key_file = "/etc/thing-agent/page.key"
-client_ca_file = "/etc/thing-agent/page-clients.pem"
+password_file = "/etc/thing-agent/web-password"
+certificate_file = "/etc/thing-agent/web.pem"
+key_file = "/etc/thing-agent/web.key"
+client_ca_file = "/etc/thing-agent/web-clients.pem"
 hosts = ["Gateway.example.com"]
 allow_operations = true
 

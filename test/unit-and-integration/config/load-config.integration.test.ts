@@ -107,9 +107,9 @@ describe('loadConfig', () => {
   });
 
   test.each([
-    ['a file that others may write', async () => chmod(path, 0o646), 'may be changed by anyone'],
+    ['a file that others may write', async () => chmod(path, 0o646), 'can be changed by anyone'],
     ['a file of somebody else', async () => chown(path, 4711, 0), 'belongs to user 4711'],
-    ['a folder that a group may write', async () => chmod(directory, 0o775), 'may be changed by group'],
+    ['a folder that a group may write', async () => chmod(directory, 0o775), 'can be changed by group'],
   ])('refuses %s, and names the line that mends it', async (_, expose, why) => {
     await writeFile(path, leastConfig);
     await expose();
@@ -201,7 +201,7 @@ protocol = "stm32"
     const { problems } = await checkConfig(path, {});
     expect(problems.map(({ message }) => message)).toEqual([
       `trust.keys[1]: ${secret} is refused: it is a private key, which belongs on no gateway`,
-      `trust.keys[2]: ${shared} is not trusted: ${shared} may be changed by anyone; fix it with: chmod go-w ${shared}`,
+      `trust.keys[2]: ${shared} is not trusted: ${shared} can be changed by anyone; fix it with: chmod go-w ${shared}`,
       `targets.b.mcuboot_key_file: ${secret} is refused: it is a private key, which belongs on no gateway`,
     ]);
   });

@@ -172,7 +172,7 @@ describe('why nothing is being installed', () => {
     [
       'after a first look that failed',
       { service: { ...around.service, lastError: 'refused' } },
-      'the last update check failed',
+      'no update check has succeeded since the agent started',
     ],
     ['without a daemon', { daemon: false }, 'the daemon is not running'],
     ['of a silent daemon', { daemon: 'silent' }, 'the daemon is not responding'],

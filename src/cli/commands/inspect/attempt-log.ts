@@ -74,7 +74,7 @@ function printNews(told: HistoryEntry, { isNew, steps, hasEnded }: News, context
   const page = pageFor(context.out, context);
   const rows = [
     ...(isNew ? [{ label: 'Attempt', paragraphs: [`${told.attempt}, ${told.version}`] }] : []),
-    ...stepRows({ ...told, steps }, page),
+    ...stepRows(told, page, steps),
     ...(hasEnded ? [{ label: 'Result', paragraphs: describeAttempt(told, page) }] : []),
   ];
   for (const row of rows) context.out.write(renderRows([row], page));

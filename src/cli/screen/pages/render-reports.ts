@@ -1,6 +1,6 @@
 import type { OperationOutcome, ReportedError } from '../../../control/events.ts';
 import { pluralize } from '../../../control/presentation/counted.ts';
-import { describeOutcome } from '../../../control/presentation/outcome.ts';
+import { describeOutcome, resultWord } from '../../../control/presentation/outcome.ts';
 import type { Row, Message } from '../../../control/presentation/rows/row.ts';
 import { describeInstalled } from '../../../control/presentation/rows/status-rows.ts';
 import { formatTime } from '../../../control/presentation/time.ts';
@@ -31,9 +31,9 @@ function planTexts(plan: string, reason: string): readonly string[] {
 
 function describeLastAttempt({ lastAttempt }: CheckReport, page: Page, advice: string | undefined): readonly string[] {
   if (lastAttempt === undefined) return [];
-  const { outcome, code, reason, at } = lastAttempt;
+  const { code, reason, at } = lastAttempt;
   return [
-    `${outcome.replace('-', ' ')}, ${formatTime(at, page)}: ${reason} (${code})`,
+    `${resultWord(lastAttempt)}, ${formatTime(at, page)}: ${reason} (${code})`,
     ...(advice === undefined ? [] : [`to do: ${advice}`]),
     'steps: agent log',
   ];

@@ -1,7 +1,7 @@
 import type { HistoryReport } from '../../history.ts';
 import { formatBytes } from '../bytes.ts';
 import { installedNote } from '../installed-note.ts';
-import { listOf } from '../outcome.ts';
+import { listOf, resultWord } from '../outcome.ts';
 import { formatDuration, formatTime } from '../time.ts';
 import type { When } from '../time.ts';
 import type { Row, Tone } from './row.ts';
@@ -19,15 +19,23 @@ export function attemptRows({ attempts }: HistoryReport, when: When): readonly R
   }));
 }
 
-/** Returns one row for each step of an attempt. */
-export function stepRows({ steps }: HistoryEntry, when: When): readonly Row[] {
+/** Returns one row for each of these steps of an attempt. */
+export function stepRows(told: HistoryEntry, when: When, steps = told.steps): readonly Row[] {
   return steps.map(({ at, step, detail }) => {
-    const title = stepTitles.get(step) ?? step;
+    const code = ends.has(step) && told.code !== undefined ? ` (${told.code})` : '';
+    const title = `${titleOf(step, told)}${code}`;
+    const more = step === 'staging-started' ? ': target ' : ': ';
     return {
       label: formatTime(at, when, 'log'),
-      paragraphs: [detail === undefined ? title : `${title}: ${detail}`],
+      paragraphs: [detail === undefined ? title : `${title}${more}${detail}`],
     };
   });
+}
+
+function titleOf(step: string, { code, outcome, steps }: HistoryEntry): string {
+  if (code === 'cancelled') return cancelledTitles.get(step) ?? stepTitles.get(step) ?? step;
+  if (step !== 'failed' || outcome !== 'refused') return stepTitles.get(step) ?? step;
+  return steps.some((one) => writing.has(one.step)) ? 'refused' : 'refused, before anything was written';
 }
 
 export function describeAttempt(told: HistoryEntry, when: When): readonly string[] {
@@ -62,7 +70,7 @@ function endOf(told: HistoryEntry): string {
   const { inProgress, outcome, durationSeconds } = told;
   if (inProgress === true) return 'in progress, or interrupted (see agent status)';
   if (outcome === undefined) return 'unknown result';
-  const how = isTrustList(told) ? 'in effect' : outcome.replace('-', ' ');
+  const how = isTrustList(told) ? 'in effect' : resultWord({ outcome, code: told.code });
   return `${how}${durationSeconds === undefined ? '' : ` after ${formatDuration(durationSeconds * 1_000)}`}`;
 }
 
@@ -86,6 +94,18 @@ function costsOf({ fetchedBytes, writtenBytes, reusedBytes, deltaBaseBytes }: Hi
 function toneOf({ outcome }: HistoryEntry): Tone | undefined {
   return outcome === undefined || outcome === 'installed' ? undefined : 'attention';
 }
+
+/** The steps that end an attempt without an installation. */
+const ends: ReadonlySet<string> = new Set(['failed', 'withdrawn', 'rolled-back', 'cancelled']);
+
+/** The steps after which something was written. */
+const writing: ReadonlySet<string> = new Set(['slot-opened', 'board-write-started']);
+
+/** The titles of the steps of an update that an operator cancelled before it booted. */
+const cancelledTitles: ReadonlyMap<string, string> = new Map([
+  ['rollback-started', 'discarding'],
+  ['rolled-back', 'discarded'],
+]);
 
 /** The titles of steps. A step of a newer agent is shown by its code. */
 const stepTitles: ReadonlyMap<string, string> = new Map([

@@ -1,7 +1,7 @@
 import type { BrokerReport, InstalledReport, OutcomeReport, StatusReport } from '../../reports.ts';
 import { formatBytes } from '../bytes.ts';
 import { pluralize } from '../counted.ts';
-import { describeHold, headlineOf } from '../headline.ts';
+import { describeHold, duringCheck, headlineOf } from '../headline.ts';
 import { installedNote } from '../installed-note.ts';
 import { nextStepOf } from '../next-step.ts';
 import { listOf, resultOf } from '../outcome.ts';
@@ -46,7 +46,7 @@ export function statusRows(report: StatusReport, when: When): readonly Row[] {
     { label: 'To report', paragraphs: toReport(report) },
     {
       label: 'Service',
-      paragraphs: service(report, when).filter((text) => !isSaid(text)),
+      paragraphs: service(report, when).filter((text) => !isSaid(text.replace(duringCheck, ''))),
       tone: report.service.lastError === undefined ? undefined : 'attention',
     },
     {
@@ -138,7 +138,8 @@ function partOf(slot: string, { booted, slotStates, running, phase }: StatusRepo
 function provenance({ versionId, versionName, digest, signedBy, keyName, at }: InstalledReport, when: When): string {
   const id = versionId === undefined || versionId === versionName ? '' : `id ${versionId}, `;
   const trust = signedBy === undefined ? 'unsigned' : `signed by ${keyName ?? `key ${shortDigest(signedBy)}`}`;
-  return `${id}${shortDigest(digest)}, ${trust}, since ${formatTime(at, when)}`;
+  const content = digest === 'unknown' ? 'not verified' : `${shortDigest(digest)}, ${trust}`;
+  return `${id}${content}, since ${formatTime(at, when)}`;
 }
 
 const UNKNOWN = ['unknown'];
@@ -286,8 +287,7 @@ function device({ label, serialNumber, thingId }: StatusReport): string {
 
 function agent(report: StatusReport): string {
   const { agentVersion, daemon } = report;
-  if (daemon) return `${agentVersion}, the daemon is running`;
-  return `${agentVersion}, ${describeAbsence(report)}`;
+  return `${agentVersion}, ${daemon ? 'the daemon is running' : describeAbsence(report)}`;
 }
 
 type Absence = 'the daemon is starting' | 'the daemon is not responding' | 'the daemon is not running';

@@ -131,7 +131,7 @@ describe('a command that exchanges the agent beneath it', () => {
     const failed: Attempt = { ...kept, outcome: 'failed', code: 'package-not-restored', reason: 'dpkg ended with 2' };
     const { exitCode, err } = await play({ meets: [[earlier, failed]] });
     expect(exitCode).toBe(70);
-    expect(err).toContain('agent: v2: dpkg ended with 2 (package-not-restored)\n       agent log last\n');
+    expect(err).toContain('agent: v2: dpkg ended with 2 (package-not-restored)\n       agent log\n');
   });
 
   test('does not take the end of an earlier attempt for its own', async () => {

@@ -96,7 +96,7 @@ describe('the first line of the status', () => {
     ],
     [
       { running: { version: undefined, slot: 'A', isOnTrial: false, isFactory: false } },
-      'An unknown version is running. ',
+      'The running version is unknown: the agent did not install it. ',
     ],
     [{ running: undefined, installed: undefined }, 'The gateway is running. '],
   ])('with %j begins: %s', (change, start) => {
@@ -119,6 +119,20 @@ describe('the first line of the status', () => {
     expect(rowOf('State', renderStatus({ ...calmStatus, lastOutcome }, page))).toBe(
       `gateway-1.4.2 is running. ${told}`,
     );
+  });
+
+  // Regression: address, path and body of the reply in the first line of a status.
+  test.each([
+    [
+      'datapoints of event level: the service does not know it (status 404 of x:1/v1/…): {"error":"none"}',
+      'The last call to the service failed: datapoints of event level: the service does not know it (HTTP 404).',
+    ],
+    ['target version: x:1 refused the connection', 'The last update check failed: x:1 refused the connection.'],
+  ])('after the error %s is: %s', (lastError, matter) => {
+    const service = { ...calmStatus.service, lastError };
+    const text = renderStatus({ ...calmStatus, service }, page);
+    expect(rowOf('State', text)).toBe(`gateway-1.4.2 is running. ${matter}`);
+    expect(rowOf('Service', text).includes('refused')).toBe(false);
   });
 
   // Regression: an alarm with contradictory advice after a rollback by an operator.

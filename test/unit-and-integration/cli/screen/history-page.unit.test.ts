@@ -53,6 +53,30 @@ test('an attempt that succeeded shows only if it was not verified again, or was 
   }
 });
 
+// Regression: "failed", "rollback started" and "rolled back" for an update that never booted.
+test('an update that an operator cancelled before it booted was discarded', () => {
+  const at = told.startedAt;
+  const cancelled = { ...told, outcome: 'failed', code: 'cancelled', reason: 'an operator cancelled it' };
+  const steps = [
+    { at, step: 'staging-started', detail: 'slot B' },
+    { at, step: 'rollback-started', detail: 'an operator cancelled it (cancelled)' },
+    { at, step: 'rolled-back' },
+  ];
+  const text = renderStory({ ...cancelled, steps }, page).replaceAll(/\s+/g, ' ');
+  expect(text).toContain('1.4.0 to 1.5.0: cancelled after');
+  expect(text).toMatch(/ started: target slot B .* discarding: an operator .* discarded \(cancelled\) $/);
+});
+
+// Regression: "transfer started: slot A" and "failed" for a release that was refused by its header.
+test.each([
+  [[], 'refused, before anything was written (not-signed)'],
+  [['slot-opened'], 'refused (not-signed)'],
+])('a refused release after the steps %j ends with: %s', (before, end) => {
+  const steps = [...before, 'failed'].map((step) => ({ at: told.startedAt, step }));
+  const text = renderStory({ ...told, outcome: 'refused', code: 'not-signed', steps }, page);
+  expect(text.trimEnd().endsWith(` ${end}`)).toBe(true);
+});
+
 // Regression: seven steps of one attempt, all of the same minute.
 test('steps have seconds', () => {
   expect(renderStory(told, page)).toContain('2026-12-01 10:00:01 +00:00  writing started: gateway');

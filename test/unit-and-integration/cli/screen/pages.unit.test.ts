@@ -115,7 +115,7 @@ describe('the status of a gateway in trouble', () => {
     [
       'State',
       'gateway-1.4.2 is running. The update to gateway-1.5.0 was rolled back: app.service did not become active within 5 min (health-failed). ' +
-        'The service call failed: cannot reach https://things.example.com: connection refused.',
+        'The last call to the service failed: cannot reach https://things.example.com: connection refused.',
     ],
     ['To do', 'correct the release, or try it again: agent unblock gateway-1.5.0'],
     ['Warning', 'unsigned firmware may be installed: [trust] allow_unsigned = true'],

@@ -224,7 +224,7 @@ describe('an operation is shown', () => {
   });
 
   test.each([
-    ['update', 'an update is'],
+    ['update', 'an update, or a check for one, is'],
     ['install', 'the installation of this file is'],
     ['flash', 'the flashing of this board is'],
   ] as const)('with a word on following another: %s', async (operation, what) => {

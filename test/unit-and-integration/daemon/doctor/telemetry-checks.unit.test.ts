@@ -79,7 +79,12 @@ test('reports a failure with its error, its time, and the command to type', () =
   };
   const found = telemetryFindings(troubled, { isLive: true, sensors: [failing] });
   expect(found.map(({ name, ok, detail, advice }) => [name, ok, detail, advice])).toEqual([
-    ['sensors[0] (temp)', false, 'no such file (source-failed), for 2 min', "agent sensors 'sensors[0] (temp)' --try"],
+    [
+      'sensors[0] (temp)',
+      false,
+      'no such file (source-failed), for 2 min',
+      'check the source in [[sensors]] and the device behind it',
+    ],
     ['watch', false, 'limit: it ended with 1', 'see [[watch]] in the configuration'],
     ['queue', false, 'the disk is full', 'agent queue status'],
   ]);

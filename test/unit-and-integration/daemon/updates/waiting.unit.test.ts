@@ -203,7 +203,7 @@ describe('a rollback by hand', () => {
     technician.doubt = 'is signed by nobody';
     await technician.rollback();
     const { lastOutcome } = (await technician.updater()).journal.state;
-    expect(lastOutcome?.reason).toContain('not verified again: the release (it is signed by nobody)');
+    expect(lastOutcome?.reason).toContain('not verified: the release (it is signed by nobody)');
   });
 
   // Regression: the paused update had ended, as after a rollback.

@@ -135,7 +135,9 @@ describe('a gateway with a boot partition and a root file system in each slot', 
     expect(gateway.boot()).toBe('A');
     await gateway.run('--update-now');
     const status = JSON.stringify(await gateway.json('status'));
-    expect(status).toContain('not verified again: gateway (it was never verified), boot (it was never verified)');
+    expect(status).toContain(
+      'not verified: gateway (the agent has no record of its content), boot (the agent has no record of its content)',
+    );
     expect(await held('A')).toEqual({ root: 'healthy root 0', boot: 'boot 0' });
   });
 

@@ -85,7 +85,7 @@ test('a key that others may write is not read', async () => {
   await chmod(key, 0o622);
   await expect(readProtectedFile(key, { maxBytes: 10 })).rejects.toMatchObject({
     code: 'writable-by-others',
-    message: `${key} is not trusted: ${key} may be changed by anyone; fix it with: chmod go-w ${key}`,
+    message: `${key} is not trusted: ${key} can be changed by anyone; fix it with: chmod go-w ${key}`,
   });
 });
 

@@ -44,8 +44,8 @@ describe('after a start, with slot B staged or on trial', () => {
       'fail-staging',
     ],
     ['a staged slot that does not run is armed', staged, 'A', 'now', 'arm'],
-    ['a staged slot that runs was armed before the journal could say so', staged, 'B', 'now', 'judge'],
-    ['a trial slot that runs is judged', trial, 'B', 'now', 'judge'],
+    ['a staged slot that runs was armed before the journal could say so', staged, 'B', 'now', 'health-checks'],
+    ['a trial slot that runs is judged', trial, 'B', 'now', 'health-checks'],
     ['a trial whose reboot has not come yet is rebooted', trial, 'A', 'before', 'reboot'],
     ['a trial that did not come up is tried again', trial, 'A', 'now', 'arm'],
     ['a trial without trials left was rolled back', { ...trial, trialsLeft: 0 }, 'A', 'now', 'rolled-back'],
@@ -74,8 +74,8 @@ describe('if the bootloader reports a trial', () => {
   const known = { ...firmware, version: { name: 'one' }, at: '', slot: 'B' } as const;
 
   test.each<[string, Phase, string]>([
-    ['staged and armed', staged, 'judge'],
-    ['on trial', trial, 'judge'],
+    ['staged and armed', staged, 'health-checks'],
+    ['on trial', trial, 'health-checks'],
     ['on trial, and approved', { ...trial, approved: true }, 'commit'],
     ['being left', rollingBack, 'leave-trial'],
   ])('a slot that the journal knows to be %s goes its way', (_name, phase, expected) => {

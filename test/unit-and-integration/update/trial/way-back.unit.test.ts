@@ -122,7 +122,7 @@ describe('a rollback', () => {
       expect(gateway.running).toBe(FACTORY);
       const { installed, lastOutcome } = (await gateway.journal()).state;
       expect(installed?.version.name).toBe(named ? 'version f' : 'the factory image');
-      expect(lastOutcome?.reason).toContain('not verified again: gateway (it was never verified)');
+      expect(lastOutcome?.reason).toContain('not verified: gateway (the agent has no record of its content)');
     },
   );
 
@@ -184,7 +184,7 @@ describe('a rollback', () => {
     await updateTo(gateway, 'two');
     await rollBack(gateway);
     const { lastOutcome } = (await gateway.journal()).state;
-    expect(lastOutcome?.reason).toContain('not verified again: gateway (it changed after it was verified)');
+    expect(lastOutcome?.reason).toContain('not verified: gateway (it changed after it was verified)');
   });
 
   async function cutAsItGoesBack(gateway: Gateway): Promise<void> {
@@ -208,7 +208,7 @@ describe('a rollback', () => {
     gateway.reboot();
     await gateway.run();
     const { lastOutcome } = (await gateway.journal()).state;
-    expect(lastOutcome?.reason).toContain('not verified again: gateway (it changed after it was verified)');
+    expect(lastOutcome?.reason).toContain('not verified: gateway (it changed after it was verified)');
   });
 
   test('reads a read-only image again where it has to be armed again', async () => {
