@@ -1,4 +1,5 @@
 import { defineErrors, permanent, transient } from '../system/define-errors.ts';
+import { AgentError, describeError, systemErrorCode } from '../system/errors.ts';
 
 export class CliError extends defineErrors('CliError', {
   usage: permanent.usage('The command line is invalid.', 'agent --help, or agent help COMMAND'),
@@ -21,3 +22,9 @@ export class CliError extends defineErrors('CliError', {
   ),
   'internal-error': permanent.failed('The agent has a defect.', 'report it, with its log (journalctl -u thing-agent)'),
 }) {}
+
+/** Translates the system's error for an output file. Any other error passes through. */
+export function translateOutputError(path: string, error: unknown): unknown {
+  if (error instanceof AgentError || systemErrorCode(error) === undefined) return error;
+  return new CliError('output-unwritable', `cannot write ${path}: ${describeError(error)}`, { cause: error });
+}

@@ -55,9 +55,15 @@ export class ConfigError extends ConfigErrors {
     this.problems = problems.slice(0, MAX_PROBLEMS);
     this.omitted = problems.length - this.problems.length;
   }
+
+  /** One line for each problem. */
+  get descriptions(): readonly string[] {
+    const lines = this.problems.map((problem) => describeProblem(this.path, problem));
+    return this.omitted > 0 ? [...lines, `and ${this.omitted} more`] : lines;
+  }
 }
 
 /** A problem in one line: `config.toml:12: update.follow: …`. */
-export function describeProblem(path: string, problem: ConfigProblem): string {
+function describeProblem(path: string, problem: ConfigProblem): string {
   return `${path}${problem.line === undefined ? '' : `:${problem.line}`}: ${problem.message}`;
 }

@@ -1,4 +1,4 @@
-import { ConfigError, describeProblem } from '../../config/errors.ts';
+import { ConfigError } from '../../config/errors.ts';
 import type { StatusReport } from '../../control/reports.ts';
 import { exitCodes } from '../../system/errors.ts';
 import { printable, printableJson } from '../../system/log/printable.ts';
@@ -67,12 +67,11 @@ function placeOf({ values, flags }: ParsedCommand, context: CliContext): CheckLo
 
 /** Prints all problems. Returns the exit code. */
 export function printProblems(
-  { path, problems, omitted, code, advice }: ConfigError,
+  { path, problems, omitted, code, advice, descriptions }: ConfigError,
   typed: ParsedCommand,
   context: CliContext,
 ): number {
-  const lines = problems.map((problem) => describeProblem(path, problem));
-  if (omitted > 0) lines.push(`and ${omitted} more`);
+  const lines = [...descriptions];
   if (advice !== undefined) lines.push(`What to do: ${advice} (${code})`);
   printResult({ valid: false, path, problems, omitted, code, advice }, paragraphs(lines), typed, context);
   return exitCodes.configuration;
@@ -105,7 +104,7 @@ interface WebTable {
 async function describeWebUi(typed: ParsedCommand, context: CliContext): Promise<number> {
   const table = tableOf((await context.config.show()).value);
   const { listen, operate } = table;
-  if (listen === undefined) return answer(typed, context, { served: false }, [off]);
+  if (listen === undefined) return printResult({ served: false }, paragraphs([off]), typed, context);
   const urls = listen.startsWith('/') ? [] : await urlsOf(listen, table);
   const [url] = urls;
   const status = await withReadOnlyAgent(context, (agent) => agent.status({}, context.signal));
@@ -115,7 +114,8 @@ async function describeWebUi(typed: ParsedCommand, context: CliContext): Promise
     ? 'You can view and operate this gateway there.'
     : 'You can view this gateway there, but not operate it.';
   const lines = problem === undefined ? [where, may] : [problem, where];
-  const exitCode = answer(typed, context, { served: problem === undefined, listen, url, operate, problem }, lines);
+  const value = { served: problem === undefined, listen, url, operate, problem };
+  const exitCode = printResult(value, paragraphs(lines), typed, context);
   return problem === undefined ? exitCode : exitCodes.failed;
 }
 
@@ -137,10 +137,6 @@ const off =
 function problemOf({ daemon, warnings }: StatusReport): string | undefined {
   if (!daemon) return 'The web UI is not served, since the daemon is not running: systemctl start thing-agent';
   return warnings.find((warning) => warning.startsWith('the web UI is not available'));
-}
-
-function answer(typed: ParsedCommand, context: CliContext, value: object, lines: readonly string[]): number {
-  return printResult(value, paragraphs(lines), typed, context);
 }
 
 function tableOf(config: unknown): WebTable {

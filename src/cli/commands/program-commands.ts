@@ -1,9 +1,9 @@
-import { AgentError, describeError, exitCodes, systemErrorCode } from '../../system/errors.ts';
+import { exitCodes, mapError } from '../../system/errors.ts';
 import { printableJson } from '../../system/log/printable.ts';
 import { ArgumentError, commandsOf } from '../arguments/command.ts';
 import type { ParsedCommand } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
-import { CliError } from '../errors.ts';
+import { translateOutputError } from '../errors.ts';
 import { wholePath } from './named-file.ts';
 import { printResult } from './print.ts';
 import { withReadOnlyAgent } from './with-agent.ts';
@@ -46,16 +46,8 @@ async function metrics(typed: ParsedCommand, context: CliContext): Promise<numbe
   const { openMetrics, prometheusText } = await import('../../control/metrics/render-metrics.ts');
   const families = await withReadOnlyAgent(context, (agent) => agentMetrics(agent, context.signal));
   if (file === undefined) return printResult(families, () => openMetrics(families), typed, context);
-  await publish(wholePath(file, context), prometheusText(families));
-  return exitCodes.done;
-}
-
-async function publish(path: string, text: string): Promise<void> {
   const { publishFile } = await import('../../system/files/published-file.ts');
-  try {
-    await publishFile(path, text);
-  } catch (error) {
-    if (error instanceof AgentError || systemErrorCode(error) === undefined) throw error;
-    throw new CliError('output-unwritable', `cannot write ${path}: ${describeError(error)}`, { cause: error });
-  }
+  const path = wholePath(file, context);
+  await mapError(publishFile(path, prometheusText(families)), (error) => translateOutputError(path, error));
+  return exitCodes.done;
 }

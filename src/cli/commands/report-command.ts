@@ -3,12 +3,12 @@ import { basename, dirname } from 'node:path';
 
 import type { AgentOperations } from '../../control/operations.ts';
 import { formatBytes } from '../../control/presentation/bytes.ts';
-import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
+import { AgentError, mapError } from '../../system/errors.ts';
 import { NewFileError, rejectExisting, writeNewFile } from '../../system/files/new-file.ts';
 import { ArgumentError } from '../arguments/command.ts';
 import type { Command, ParsedCommand } from '../arguments/command.ts';
 import type { CliContext, Support } from '../context.ts';
-import { CliError } from '../errors.ts';
+import { CliError, translateOutputError } from '../errors.ts';
 import { renderParagraph } from '../screen/layout.ts';
 import type { CollectedFiles } from '../support-bundle/collect.ts';
 import { wholePath } from './named-file.ts';
@@ -99,15 +99,10 @@ async function refuseOutput({ path, mayReplace }: Output, support: Support): Pro
 }
 
 async function asOutput<T>({ path }: Output, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (error instanceof NewFileError) {
-      throw new CliError(error.kind === 'exists' ? 'output-exists' : 'output-refused', error.message, { cause: error });
-    }
-    if (systemErrorCode(error) === undefined || error instanceof AgentError) throw error;
-    throw new CliError('output-unwritable', `cannot write ${path}: ${describeError(error)}`, { cause: error });
-  }
+  return mapError(work(), (error) => {
+    if (!(error instanceof NewFileError)) return translateOutputError(path, error);
+    return new CliError(error.kind === 'exists' ? 'output-exists' : 'output-refused', error.message, { cause: error });
+  });
 }
 
 function describe(path: string, sizeBytes: number, { files, missing, hidden }: CollectedFiles) {

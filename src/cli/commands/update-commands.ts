@@ -25,7 +25,7 @@ export const updateCommands = commandsOf('Update', [
       `${throughDaemon} If an update is already running, shows its progress. Ctrl-C does not stop an update in the daemon.`,
       'If the update replaces the package of the agent itself, waits up to one hour for the new agent and prints the result.',
     ],
-    run: updateNow,
+    run: async (typed, context) => follow({ name: 'update', input: installFlags(typed) }, typed, context),
   },
   {
     name: 'install',
@@ -42,7 +42,7 @@ export const updateCommands = commandsOf('Update', [
       'Skips the remaining health checks, also if the daemon is running them. Flashes the boards of the update first.',
       throughDaemon,
     ],
-    run: commit,
+    run: async (typed, context) => follow({ name: 'commit', input: {} }, typed, context),
   },
   {
     name: 'rollback',
@@ -66,7 +66,7 @@ export const updateCommands = commandsOf('Update', [
       'A cancelled update does not restart automatically; to restart it, run agent --update-now. To end a running trial, run agent rollback or agent commit.',
       'Runs in the daemon, if there is one. Without a daemon, press Ctrl-C in the terminal that runs the download.',
     ],
-    run: cancel,
+    run: async (typed, context) => follow({ name: 'cancel', input: {} }, typed, context),
   },
   {
     name: 'reboot',
@@ -113,10 +113,6 @@ export const updateCommands = commandsOf('Update', [
   },
 ]);
 
-async function updateNow(typed: ParsedCommand, context: CliContext): Promise<number> {
-  return follow({ name: 'update', input: installFlags(typed) }, typed, context);
-}
-
 async function install(typed: ParsedCommand, context: CliContext): Promise<number> {
   const { operands, flags } = typed;
   const [file = ''] = operands;
@@ -125,10 +121,6 @@ async function install(typed: ParsedCommand, context: CliContext): Promise<numbe
   const allowed = flags.has('allow-downgrade') ? { allowDowngrade: true } : {};
   const input = { ...installFlags(typed), ...allowed, path, file: opened };
   return await follow({ name: 'install', input }, typed, context, opened);
-}
-
-async function commit(typed: ParsedCommand, context: CliContext): Promise<number> {
-  return follow({ name: 'commit', input: {} }, typed, context);
 }
 
 async function rollback(typed: ParsedCommand, context: CliContext): Promise<number> {
@@ -146,10 +138,6 @@ async function confirmRollback(context: CliContext): Promise<void> {
   using person = context.person();
   const answer = await person.ask(`${printable(what)}? The gateway may reboot. [y/N]`, context.signal);
   if (!/^y(es)?$/i.test(answer ?? '')) throw new CliError('not-confirmed', 'nothing was changed');
-}
-
-async function cancel(typed: ParsedCommand, context: CliContext): Promise<number> {
-  return follow({ name: 'cancel', input: {} }, typed, context);
 }
 
 async function reboot(typed: ParsedCommand, context: CliContext): Promise<number> {

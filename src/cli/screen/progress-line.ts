@@ -7,10 +7,10 @@ import { displayWidth, fitting, printable } from '../../system/log/printable.ts'
 /** Returns the running phase on one line. The narrower the terminal, the fewer details. */
 export function liveLine(state: ProgressState, nowMs: number, columns: number): string {
   const room = Math.max(1, columns - 3); // room at the end: some terminals wrap a full line, and Ctrl-C echoes `^C`
-  const title = state.phase === 'flashing' ? withDetail(state) : phaseTitles[state.phase];
+  const title = state.phase === 'flashing' ? phaseLine(state) : phaseTitles[state.phase];
   const elapsed = formatDuration(nowMs - state.sinceMs);
   if (state.transfer === undefined) {
-    return firstFitting([`${withDetail(state)}  ${elapsed}`, `${title}  ${elapsed}`, title], room);
+    return firstFitting([`${phaseLine(state)}  ${elapsed}`, `${title}  ${elapsed}`, title], room);
   }
   const { receivedBytes, totalBytes } = state.transfer;
   const rate = rateOf(state, nowMs);
@@ -40,21 +40,17 @@ function barOf(part: number, room: number): string {
 
 const minBar = 14;
 
-/** Returns the line that announces a phase in a log, or on a terminal without a live line. */
-export function phaseLine(state: ProgressState): string {
-  return withDetail(state);
-}
-
 /** Returns the line that ends a phase, with the transferred bytes and the duration. */
 export function finishedLine(state: ProgressState, nowMs: number): string {
   const tookMs = nowMs - state.sinceMs;
   const moved = state.transfer === undefined ? [] : [formatBytes(state.transfer.receivedBytes)];
   const took = tookMs < 1_000 ? [] : [`in ${formatDuration(tookMs)}`];
   const extra = [...moved, ...took].join(' ');
-  return extra === '' ? withDetail(state) : `${withDetail(state)}  ${extra}`;
+  return extra === '' ? phaseLine(state) : `${phaseLine(state)}  ${extra}`;
 }
 
-function withDetail({ phase, detail }: ProgressState): string {
+/** Returns the line that announces a phase in a log, or on a terminal without a live line. */
+export function phaseLine({ phase, detail }: ProgressState): string {
   return detail === undefined ? phaseTitles[phase] : `${phaseTitles[phase]}: ${printable(detail)}`;
 }
 

@@ -3,6 +3,7 @@ import type { LongOperationName } from '../../control/long-operations.ts';
 import { operationWords } from '../../control/presentation/operation-words.ts';
 import { advanceProgress, beginProgress, type ProgressState } from '../../control/presentation/progress-state.ts';
 import { ProgressThrottle } from '../../control/progress-throttle.ts';
+import { undefinedIf } from '../../system/errors.ts';
 import { printableJson } from '../../system/log/printable.ts';
 import type { CliContext } from '../context.ts';
 import { wrap } from './layout.ts';
@@ -64,7 +65,7 @@ class LiveView implements ProgressView {
   constructor(context: CliContext) {
     this.#context = context;
     this.#pace = new ProgressThrottle(context.clock, (event) => this.#take(event));
-    this.#redrawing = this.#redraw(this.#ending.signal);
+    this.#redrawing = undefinedIf((error) => error === ended, this.#redraw(this.#ending.signal));
   }
 
   readonly show = (event: OperationEvent): void => this.#pace.push(event);
@@ -107,13 +108,9 @@ class LiveView implements ProgressView {
   }
 
   async #redraw(signal: AbortSignal): Promise<void> {
-    try {
-      for (;;) {
-        await this.#context.clock.sleep(redrawMs, signal);
-        this.#draw();
-      }
-    } catch (error) {
-      if (error !== ended) throw error;
+    for (;;) {
+      await this.#context.clock.sleep(redrawMs, signal);
+      this.#draw();
     }
   }
 }

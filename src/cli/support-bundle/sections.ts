@@ -2,7 +2,7 @@ import { arch, release, uptime, version } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 
-import { ConfigError, describeProblem } from '../../config/errors.ts';
+import { ConfigError } from '../../config/errors.ts';
 import type { AgentOperations } from '../../control/operations.ts';
 import { AgentError, valueOrError } from '../../system/errors.ts';
 import { openOwn, readUntrustedFile } from '../../system/files/untrusted-file.ts';
@@ -107,15 +107,10 @@ export const sections: readonly Section[] = [
 
 /** Returns all problems of the configuration, or nothing if it is valid. */
 async function configProblems({ support }: Sources): Promise<string | undefined> {
-  try {
-    await support.configuration();
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error;
-    const lines = error.problems.map((problem) => describeProblem(error.path, problem));
-    const more = error.omitted > 0 ? [`and ${error.omitted} more`] : [];
-    return `${[...lines, ...more].join('\n')}\n`;
-  }
+  const found = await valueOrError(support.configuration());
+  if (!(found instanceof AgentError)) return undefined;
+  if (!(found instanceof ConfigError)) throw found;
+  return `${found.descriptions.join('\n')}\n`;
 }
 
 const quiet = ['--quiet', '--no-pager', '--no-hostname'] as const;

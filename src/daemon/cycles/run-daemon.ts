@@ -15,7 +15,7 @@ import { longestHealthMs } from '../../update/trial/health.ts';
 import { createAgent } from '../agent.ts';
 import type { AgentDeps } from '../agent.ts';
 import { refuseTimeZone } from '../doctor/local-time.ts';
-import { configProblem } from '../doctor/preconditions.ts';
+import { checkLoadedConfig } from '../doctor/preconditions.ts';
 import type { ConfigStatus } from '../doctor/preconditions.ts';
 import { StateMonitor } from '../doctor/state-directory.ts';
 import { DaemonError } from '../errors.ts';
@@ -256,7 +256,8 @@ export class Daemon {
     const { world } = this.#deps;
     const { config } = loaded;
     const old = this.#wiring;
-    const around = { ...this.#telemetry.around(world), configTrouble: async () => configProblem(this.#readAgain) };
+    const configTrouble = async () => (await checkLoadedConfig(this.#readAgain)).trouble;
+    const around = { ...this.#telemetry.around(world), configTrouble };
     const wiring = await wire(config, around, old, this.#signal);
     wiring.messaging?.attend({ onWake: () => this.#alarmClock.wake(), onProgress: () => this.#liveness.progress() });
     try {

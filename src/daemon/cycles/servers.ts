@@ -6,7 +6,7 @@ import { systemOffset } from '../../control/presentation/time.ts';
 import type { SecurityEventId } from '../../control/security/security-event-meanings.ts';
 import { startControlServer } from '../../control/server/control-server.ts';
 import type { Performer } from '../../control/server/perform.ts';
-import { describeError } from '../../system/errors.ts';
+import { describeError, undefinedIf } from '../../system/errors.ts';
 import type { PageServerDeps } from '../../web/page-server.ts';
 import type { PageSettings } from '../../web/settings.ts';
 import type { Runtime } from '../wiring/wiring.ts';
@@ -79,7 +79,7 @@ export class PageHost implements AsyncDisposable {
     this.#settings = settings;
     if (await this.#try(settings)) return;
     this.#ending = new AbortController();
-    this.#starting = this.#tryAgain(settings, this.#ending.signal);
+    this.#starting = undefinedIf((error) => error === ended, this.#tryAgain(settings, this.#ending.signal));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -92,12 +92,8 @@ export class PageHost implements AsyncDisposable {
 
   async #tryAgain(settings: PageSettings, signal: AbortSignal): Promise<void> {
     const { clock } = this.#deps;
-    try {
-      do await clock.sleep(RETRY_MS, signal);
-      while (!(await this.#try(settings)));
-    } catch (error) {
-      if (error !== ended) throw error;
-    }
+    do await clock.sleep(RETRY_MS, signal);
+    while (!(await this.#try(settings)));
   }
 
   async #try(settings: PageSettings): Promise<boolean> {

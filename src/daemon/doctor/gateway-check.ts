@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises';
 import process from 'node:process';
 
+import type { ConfigCheck } from '../../cli/context.ts';
 import { checkConfig } from '../../config/check/check-config.ts';
 import type { Config } from '../../config/config.ts';
 import type { Finding } from '../../config/cross-check.ts';
@@ -21,11 +22,6 @@ import { examineLocalTime } from './local-time.ts';
 import { checkHealthUnits } from './programs.ts';
 import { refuseExposedState, refuseMisplacedState, stateWarning } from './state-directory.ts';
 
-export interface GatewayCheck {
-  readonly path: string;
-  readonly warnings: readonly string[];
-}
-
 const ROOT = 0;
 const BOOT_NOT_ASKED = 'the boot environment was not asked, since it is root’s: sudo agent config check';
 
@@ -38,7 +34,7 @@ export async function checkOnGateway(
   environment: Environment,
   signal: AbortSignal,
   ourUid = process.geteuid?.() ?? ROOT,
-): Promise<GatewayCheck> {
+): Promise<ConfigCheck> {
   const isRoots = ourUid !== ROOT && (await ownerOf(path)) === ROOT;
   const { problems, warnings } = await checkConfig(path, environment, { kind: 'gateway', findSerialNumber, isRoots });
   if (problems.length > 0) throw new ConfigError('config-invalid', path, problems);

@@ -21,11 +21,6 @@ export function describeConfig({ path, change }: ConfigStatus): string {
   return `${path} can be used, and has changed since the daemon read it: systemctl ${change} thing-agent`;
 }
 
-/** Returns the reason why the next start of the agent would reject its configuration, if any. */
-export async function configProblem(readAgain: ReloadedConfig): Promise<string | undefined> {
-  return (await checkLoadedConfig(readAgain)).trouble;
-}
-
 /** `trouble`: the reason why the next start would reject it; `change`: other notes for the operator. */
 export async function checkLoadedConfig(
   readAgain: ReloadedConfig,

@@ -1,4 +1,5 @@
 import type { HistoryAttempt, HistoryReport, HistoryStep } from '../../control/history.ts';
+import { stepTitles } from '../../control/presentation/rows/history-rows.ts';
 import { describeError } from '../../system/errors.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
 import { CANCELLED_BEFORE_BOOT } from '../../update/journal/endings.ts';
@@ -28,13 +29,13 @@ export function applyEvent(
   const { event, before, after, at } = happened;
   const ended = [...newOutcomes(before, after), ...calledOff(happened)];
   const attempt = attemptIn(after) ?? attemptIn(before);
-  if (attempt === undefined || (ended.length === 0 && !tellingSteps.has(event.type))) return attempts;
+  if (attempt === undefined || (ended.length === 0 && !stepTitles.has(event.type))) return attempts;
   let told = attempts;
   const superseded = attemptIn(before);
   for (const one of superseded === undefined || superseded.id === attempt.id ? [attempt] : [superseded, attempt]) {
     told = updateAttempt(told, one, (known) => ({ ...known, ...factsOf(one, event) }), before);
   }
-  if (tellingSteps.has(event.type)) {
+  if (stepTitles.has(event.type)) {
     const step = { at, step: event.type, ...detailOf(happened, hasSlots) };
     told = updateAttempt(told, attempt, (known) => withStep(known, step), before);
   }
@@ -83,34 +84,6 @@ function closed(attempt: HistoryAttempt): Reported {
   const tookSeconds = secondsBetween(attempt.startedAt, attempt.endedAt);
   return tookSeconds === undefined ? attempt : { ...attempt, durationSeconds: tookSeconds };
 }
-
-/** The events that become steps in the story of an attempt. */
-const tellingSteps: ReadonlySet<string> = new Set<EventType>([
-  'staging-started',
-  'staging-paused',
-  'slot-opened',
-  'staged',
-  'rollback-staged',
-  'trial-armed',
-  'reboot-asked',
-  'trial-missed',
-  'health-check-started',
-  'approved',
-  'committed',
-  'board-write-started',
-  'board-flashed',
-  'rollback-started',
-  'slot-abandoned',
-  'restoring',
-  'board-restored',
-  'rolled-back',
-  'failed',
-  'withdrawn',
-  'cancelled',
-  'found-installed',
-  'trust-list-applied',
-  'recovered',
-]);
 
 /** The detail of a step, from members that several events have. */
 function detailOf({ event, before }: JournalChange, hasSlots: boolean): Pick<HistoryStep, 'detail'> {

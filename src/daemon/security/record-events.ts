@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 
 import type { LoadedConfig } from '../../config/load-config.ts';
 import type { SecurityEventId } from '../../control/security/security-event-meanings.ts';
-import { AgentError } from '../../system/errors.ts';
+import { AgentError, mapError } from '../../system/errors.ts';
 import type { Trust } from '../wiring/trust.ts';
 import type { SecurityRecorder } from './security-log.ts';
 
@@ -34,12 +34,10 @@ export async function recordRejection(security: SecurityRecorder, { code, messag
 
 /** Does the work; records a refusal in it, and throws it on. */
 export async function recordingRejections<T>(security: SecurityRecorder, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
+  return mapError(work(), async (error) => {
     if (error instanceof AgentError) await recordRejection(security, error);
-    throw error;
-  }
+    return error;
+  });
 }
 
 interface Forced {

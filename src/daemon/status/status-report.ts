@@ -37,6 +37,7 @@ export function statusReport(state: UpdateState, around: StatusInput): StatusRep
 function derivedFields(state: UpdateState, around: StatusInput) {
   const awaitsReboot = waitsForReboot(state.phase, around.booted);
   const hold = activeHold(state.standstill, around.nowMs);
+  const { throttle, rebootDeferral: wait } = around;
   return {
     daemon: around.daemon === true,
     installed: installedReport(state.installed, state, around.keyNames),
@@ -44,7 +45,8 @@ function derivedFields(state: UpdateState, around: StatusInput) {
     trustList: listReport(state, around),
     phase: awaitsReboot ? 'staged' : state.phase.kind,
     activity: around.activity,
-    throttle: isFetching(around) ? describeRate(around.throttle) : undefined,
+    throttle:
+      throttle && isFetching(around) ? { bytesPerSecond: throttle.bytesPerSecond, ...endOf(throttle) } : undefined,
     downloaded: downloaded(state.phase),
     ...describeSlots(
       around.boot,
@@ -57,7 +59,7 @@ function derivedFields(state: UpdateState, around: StatusInput) {
       describeHeld(entry, state, around),
     ),
     ...idleness(state.phase, awaitsReboot, { ...around, hold }),
-    rebootDeferral: isAlreadyArmed(state.phase, around) ? undefined : describeWait(around.rebootDeferral),
+    rebootDeferral: wait && !isAlreadyArmed(state.phase, around) ? { reason: wait.reason, ...endOf(wait) } : undefined,
     hookDeferral: describePause(around.hookPause, around.nowMs),
     hold,
     ...describeLookTimes(around.checks),
@@ -85,12 +87,6 @@ function isFetching({ activity }: StatusInput): boolean {
   return activity !== undefined && (phase === 'checking' || phase === 'staging');
 }
 
-function describeRate(rate: CurrentRate | undefined): StatusReport['throttle'] {
-  if (rate === undefined) return undefined;
-  const { bytesPerSecond, untilMs } = rate;
-  return { bytesPerSecond, ...(untilMs !== undefined && { until: new Date(untilMs).toISOString() }) };
-}
-
 function slotOf(phase: Phase): SlotName | undefined {
   return 'slot' in phase ? phase.slot : undefined;
 }
@@ -104,10 +100,9 @@ function isAlreadyArmed(phase: Phase, { booted, boot }: StatusInput): boolean {
   return slot === booted || (boot !== undefined && boot.primary === slot);
 }
 
-function describeWait(wait: RebootWait | undefined): StatusReport['rebootDeferral'] {
-  if (wait === undefined) return undefined;
-  const { reason, untilMs } = wait;
-  return { reason, ...(untilMs !== undefined && { until: new Date(untilMs).toISOString() }) };
+/** The end of a rate or of a wait as a member of a report, if it is known. */
+function endOf({ untilMs }: CurrentRate | RebootWait): { readonly until?: string } {
+  return untilMs === undefined ? {} : { until: new Date(untilMs).toISOString() };
 }
 
 function describeLookTimes(looks: CheckStats | undefined): Pick<StatusReport, 'nextCheckAt' | 'checks'> {

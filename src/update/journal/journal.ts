@@ -207,12 +207,7 @@ export class FileJournal implements Journal {
 
   /** Writes the former state again: a write that failed in its last step might be there after a restart. */
   async #takeBack(): Promise<void> {
-    try {
-      await this.#write(this.#state);
-    } catch (error) {
-      if (!(error instanceof StorageError)) throw error;
-      this.#deps.log.warn({ code: error.code }, error.message);
-    }
+    await orWarning(this.#write(this.#state), this.#deps.log);
   }
 }
 
@@ -266,8 +261,12 @@ export class MemoryJournal implements Journal {
 
 /** Copies a damaged file for the operator's analysis. The agent continues without it. */
 async function backUpDamaged(path: string, text: string, log: Log, fs: DurableFs): Promise<void> {
+  await orWarning(replaceFileDurably(`${path}.damaged`, text, fs), log);
+}
+
+async function orWarning(write: Promise<void>, log: Log): Promise<void> {
   try {
-    await replaceFileDurably(`${path}.damaged`, text, fs);
+    await write;
   } catch (error) {
     if (!(error instanceof StorageError)) throw error;
     log.warn({ code: error.code }, error.message);

@@ -1,6 +1,6 @@
 import assert from 'node:assert';
 
-import { AgentError, valueOrError } from '../../system/errors.ts';
+import { AgentError, mapError, valueOrError } from '../../system/errors.ts';
 import { restoreFailureCode, flashBoards, hasBoards, restoreBoards } from '../boards/boards.ts';
 import { askConsent } from '../hooks/consent.ts';
 import { keepsFallback } from '../journal/endings.ts';
@@ -48,12 +48,10 @@ export async function consentToReboot(
 
 /** Ends the attempt if this step fails. */
 async function orAbort<T>(phase: PhaseOf<'staged' | 'trial'>, ports: UpdatePorts, step: Promise<T>): Promise<T> {
-  try {
-    return await step;
-  } catch (error) {
+  return mapError(step, async (error) => {
     if (error instanceof AgentError) await abortAttempt(phase, error, ports);
-    throw error;
-  }
+    return error;
+  });
 }
 
 /** Reboots with the bootloader's argument. The journal distinguishes this reboot from one by hand. */

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 
 import type { OperationEvent } from '../../control/events.ts';
 import type { StatusReport } from '../../control/reports.ts';
-import { describeError } from '../../system/errors.ts';
+import { describeError, undefinedIf } from '../../system/errors.ts';
 import { availableOperations, blockedDigest, stepOf } from '../act/action-forms.ts';
 import type { PageDeps } from '../page-deps.ts';
 import { titleOf } from '../show/document.ts';
@@ -34,7 +34,7 @@ export class LiveUpdates implements AsyncDisposable {
       onEnd: (outcome) => this.#noteEnd(outcome),
       onFailure: (error) => this.#noteEnd({ error }),
     });
-    this.#sampling = this.#sample(this.#ending.signal);
+    this.#sampling = undefinedIf((error) => error === ended, this.#sample(this.#ending.signal));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -110,13 +110,9 @@ export class LiveUpdates implements AsyncDisposable {
 
   async #sample(signal: AbortSignal): Promise<void> {
     const { clock, limits } = this.#deps;
-    try {
-      for (;;) {
-        await this.#refresh();
-        await clock.sleep(limits.sampleMs, signal);
-      }
-    } catch (error) {
-      if (error !== ended) throw error;
+    for (;;) {
+      await this.#refresh();
+      await clock.sleep(limits.sampleMs, signal);
     }
   }
 

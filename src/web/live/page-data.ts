@@ -1,11 +1,8 @@
 import type { OperationOutcome } from '../../control/events.ts';
 import type { OutputOf } from '../../control/operations.ts';
-import { operationTable } from '../../control/operations.ts';
 import { describeOutcome } from '../../control/presentation/outcome.ts';
 import type { Message } from '../../control/presentation/rows/row.ts';
 import type { When } from '../../control/presentation/time.ts';
-import { answer } from '../../control/server/perform.ts';
-import type { Performer } from '../../control/server/perform.ts';
 import { describeError } from '../../system/errors.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import type { PageDeps } from '../page-deps.ts';
@@ -26,7 +23,7 @@ export interface Snapshot {
   readonly lastEnd: { readonly atMs: number; readonly said: Message } | undefined;
 }
 
-export interface PageDataDeps extends Performer, Pick<PageDeps, 'localOffset'> {
+export interface PageDataDeps extends Pick<PageDeps, 'operations' | 'localOffset'> {
   readonly clock: Pick<Clock, 'nowMs' | 'monotonicMs'>;
   readonly limits: Pick<PageLimits, 'gatherMs' | 'freshMs'>;
 }
@@ -67,7 +64,8 @@ export class PageData {
 
   /** Asks only the sensors, for their charts. */
   async sample(): Promise<void> {
-    this.#traces.note(await this.#ask('sensors'), this.#deps.clock.monotonicMs());
+    const { operations, limits, clock } = this.#deps;
+    this.#traces.note(await operations.sensors({}, AbortSignal.timeout(limits.gatherMs)), clock.monotonicMs());
   }
 
   noteEnd(end: OperationOutcome | { readonly error: unknown }): void {
@@ -77,13 +75,14 @@ export class PageData {
   }
 
   async #gather(): Promise<Snapshot> {
-    const { clock, localOffset } = this.#deps;
+    const { operations, clock, limits, localOffset } = this.#deps;
     const monotonicMs = clock.monotonicMs();
+    const signal = AbortSignal.timeout(limits.gatherMs);
     const [status, history, sensors, security] = await Promise.all([
-      this.#ask('status'),
-      this.#ask('history'),
-      this.#ask('sensors'),
-      this.#ask('securityLog'),
+      operations.status({}, signal),
+      operations.history({}, signal),
+      operations.sensors({}, signal),
+      operations.securityLog({}, signal),
     ]);
     this.#traces.note(sensors, monotonicMs);
     return {
@@ -96,11 +95,5 @@ export class PageData {
       traces: this.#traces,
       lastEnd: this.#lastEnd,
     };
-  }
-
-  async #ask<Name extends 'status' | 'history' | 'sensors' | 'securityLog'>(name: Name): Promise<OutputOf<Name>>;
-  async #ask(name: 'status' | 'history' | 'sensors' | 'securityLog'): Promise<object> {
-    const signal = AbortSignal.timeout(this.#deps.limits.gatherMs);
-    return answer(this.#deps, { name, entry: operationTable[name], input: {} }, signal);
   }
 }

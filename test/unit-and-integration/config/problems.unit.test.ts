@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
 
-import { describeProblem, MAX_PROBLEMS } from '../../../src/config/errors.ts';
+import { MAX_PROBLEMS } from '../../../src/config/errors.ts';
 import { locateKeys } from '../../../src/config/file/key-lines.ts';
 import { describeIssues } from '../../../src/config/file/problems.ts';
 import { errorOf, leastConfig, problemsOf } from './config-texts.ts';
@@ -325,7 +325,7 @@ describe('the error', () => {
     fc.assert(
       fc.property(secret, fc.constantFrom(...places), (value, place) => {
         const error = errorOf(place(value));
-        const told = [error.message, error.advice, ...error.problems.map((problem) => describeProblem('f', problem))];
+        const told = [error.message, error.advice, ...error.descriptions];
         expect(told.join('\n')).not.toContain(value);
       }),
     );

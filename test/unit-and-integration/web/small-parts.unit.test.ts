@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { OperationRunner } from '../../../src/control/server/operation-runner.ts';
 import type { SensorReport } from '../../../src/control/telemetry-protocol.ts';
 import { Password } from '../../../src/web/access/password.ts';
 import { hasToken, Sessions } from '../../../src/web/access/sessions.ts';
@@ -209,9 +208,8 @@ describe('what is shown', () => {
     const agent = fakeAgent();
     const clock = { ms: 0, monotonicMs: () => clock.ms, nowMs: () => clock.ms };
     const limits = { gatherMs: 1_000, freshMs: 1_000 };
-    const runner = new OperationRunner(clock, never);
     const looks = (): number => agent.calls.filter(([name]) => name === 'status').length;
-    return { clock, looks, data: new PageData({ operations: agent, runner, clock, limits, localOffset: () => 0 }) };
+    return { clock, looks, data: new PageData({ operations: agent, clock, limits, localOffset: () => 0 }) };
   };
 
   test('is gathered once for all concurrent clients, and for those soon after', async () => {

@@ -107,8 +107,8 @@ const cancelledTitles: ReadonlyMap<string, string> = new Map([
   ['rolled-back', 'discarded'],
 ]);
 
-/** The titles of steps. A step of a newer agent is shown by its code. */
-const stepTitles: ReadonlyMap<string, string> = new Map([
+/** The events of the journal that are steps of an attempt, by their titles. A step of a newer agent is shown by its code. */
+export const stepTitles: ReadonlyMap<string, string> = new Map([
   ['staging-started', 'staging started'],
   ['staging-paused', 'download interrupted'],
   ['slot-opened', 'writing started'],

@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 
-import { AgentError, describeError, valueOrUndefined } from '../../../system/errors.ts';
+import { AgentError, describeError, mapError, valueOrUndefined } from '../../../system/errors.ts';
 import { readUntrustedFile } from '../../../system/files/untrusted-file.ts';
 import { sourceFailed } from '../source.ts';
 
@@ -9,12 +9,10 @@ const MAX_BYTES = 64 * 1024;
 /** Returns the text of a file of at most 64 KiB. Throws TelemetryError. */
 export async function readKernelFile(path: string, signal: AbortSignal): Promise<string> {
   signal.throwIfAborted();
-  try {
-    return (await readUntrustedFile(path, { maxBytes: MAX_BYTES }, signal)).toString('utf8');
-  } catch (error) {
-    signal.throwIfAborted();
-    throw sourceFailed(path, describeError(error), error);
-  }
+  const bytes = await mapError(readUntrustedFile(path, { maxBytes: MAX_BYTES }, signal), (error) =>
+    signal.aborted ? signal.reason : sourceFailed(path, describeError(error), error),
+  );
+  return bytes.toString('utf8');
 }
 
 /** Returns the text of a file without surrounding white space, or undefined if it cannot be read. */
