@@ -50,7 +50,8 @@ export const operationTable = {
     output: checkReport,
   },
   doctor: {
-    summary: 'Diagnoses everything that an update needs; changes nothing. A failed check is a finding, not an error.',
+    summary:
+      'Diagnoses everything that updates and measurements need; changes nothing. A failed check is a finding, not an error.',
     method: 'GET',
     path: 'doctor',
     input: emptyReply(),

@@ -79,9 +79,9 @@ function powerText({ boards, activity, phase, telemetry }: StatusReport): string
     return `Keep the power on: ${half.join(', ')} is being flashed. After a power loss, the agent flashes it again.`;
   if (phase === 'trial') return 'Safe to power off, but an interrupted trial is rolled back, and repeated later.';
   const isWaiting = (telemetry?.spool.pointsInMemory ?? 0) > 0;
-  return activity === undefined
-    ? `Safe to power off${isWaiting ? ', except for readings of the last seconds: first run agent queue sync' : ''}.`
-    : 'Safe to power off: an interrupted update resumes at the next start.';
+  const except = isWaiting ? ', except for readings of the last seconds: first run agent queue sync' : '';
+  const resumes = activity === undefined ? '' : ' An interrupted update resumes at the next start.';
+  return `Safe to power off${except}.${resumes}`;
 }
 
 function clockTime(atMs: number, when: When): string {

@@ -10,8 +10,9 @@ import { plainName } from '../../../src/web/act/upload.ts';
 import { PageData } from '../../../src/web/live/page-data.ts';
 import { numberOf, SensorHistory, shownOf } from '../../../src/web/live/sensor-history.ts';
 import { chart } from '../../../src/web/show/chart.ts';
+import { renderParts } from '../../../src/web/show/parts.ts';
 import { anyCharacter } from '../../any-character.ts';
-import { calmSensors, calmStatus, fakeAgent } from '../cli/fake-operations.ts';
+import { calmSensors, calmStatus, calmTelemetry, fakeAgent } from '../cli/fake-operations.ts';
 
 const HOUR_MS = 3_600_000;
 const never = new AbortController().signal;
@@ -231,5 +232,16 @@ describe('what is shown', () => {
     expect(await before).not.toBe(after);
     expect(await data.snapshot()).toBe(after);
     expect(looks()).toBe(2);
+  });
+
+  // Regression: a power-off was called safe during an update, while readings were in memory only.
+  test.each([
+    [undefined, '.'],
+    [{ process: 'the daemon', operation: 'update' as const }, '. An interrupted update resumes at the next start.'],
+  ])('with the activity %j, names the readings that a power-off would lose', async (activity, end) => {
+    const snapshot = await gatherer().data.snapshot();
+    const { state } = renderParts({ ...snapshot, status: { ...calmStatus, telemetry: calmTelemetry, activity } });
+    const words = 'Safe to power off, except for readings of the last seconds: first run agent queue sync';
+    expect(state.text).toContain(`<p>${words}${end}</p>`);
   });
 });

@@ -35,9 +35,9 @@ export const inspectCommands = commandsOf('Inspect', [
   },
   {
     name: 'doctor',
-    summary: 'diagnose everything that an update needs',
+    summary: 'diagnose everything that updates and measurements need',
     details: [
-      'Changes nothing. The exit code is 70 if a check fails, and 1 if there are only warnings: an update works, but the gateway may not recover from a failure.',
+      'Changes nothing. The exit code is 70 if a check fails: an update, a board or a sensor does not work. It is 1 if there are only warnings: updates work, but the gateway may not recover from a failure.',
       'If the daemon is not responding, this is the only finding: the daemon may be using the devices that would be checked.',
     ],
     run: doctor,

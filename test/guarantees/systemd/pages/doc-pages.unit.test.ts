@@ -4,7 +4,9 @@ import { dirname, join, resolve } from 'node:path';
 
 import { describe, expect, test } from 'vitest';
 
+import { choicesOf, configTree } from '../../../../systemd/pages/config-tree.ts';
 import { documents, sourcePage } from '../../../../systemd/pages/documents.ts';
+import { isTable } from '../../../../systemd/pages/toml-text.ts';
 import { configOf, settingsOf } from './page-config.ts';
 import { usageErrorOf, typedIn, wordsOf } from './typed-commands.ts';
 
@@ -37,6 +39,15 @@ function headingsOf(text: string): readonly string[] {
   ];
 }
 
+/** True if the configuration has this setting. NAME stands for the name of a target. */
+function hasSetting(path: readonly string[], { items, ...node } = configTree()): boolean {
+  const [key, ...rest] = path;
+  if (key === undefined) return true;
+  const found = node.properties?.[key] ?? (isTable(node.additionalProperties) ? node.additionalProperties : undefined);
+  if (found !== undefined && hasSetting(rest, found)) return true;
+  return [...choicesOf(node), ...(items === undefined ? [] : [items])].some((choice) => hasSetting(path, choice));
+}
+
 describe('the pages for people at a gateway', () => {
   test.each(paths)('%s: its links lead somewhere', async (path) => {
     for (const [file, heading] of linksOf(await textOf(path))) {
@@ -53,6 +64,13 @@ describe('the pages for people at a gateway', () => {
 
   test.each(names)('%s: its settings are a configuration', async (path) => {
     for (const settings of settingsOf(await textOf(path))) expect(configOf(settings).service.url).toBeDefined();
+  });
+
+  // Regression: `[report] whole_image` instead of `full_image`.
+  test.each(paths)('%s: names only settings that exist', async (path) => {
+    const named = (await textOf(path)).matchAll(/`\[{1,2}([\w.]+)\]{1,2} ([\w.]+)/g);
+    for (const [mention, table = '', name = ''] of named)
+      expect(hasSetting(`${table}.${name}`.split('.')), mention).toBe(true);
   });
 
   /** By typed-pages.integration.test.ts, socket-api.integration.test.ts and metrics.integration.test.ts. */
