@@ -111,8 +111,9 @@ export class LocalBoards {
       const payload = { digest: payloadDigest(bytes), onProgress: progressTo(onEvent) };
       onEvent({ kind: 'phase', phase: 'flashing', detail: board });
       const evidence = evidenceOfFile(payload.digest, grounds);
+      const keepAs = `manual ${payload.digest}`; // a release with this file must not restore what was there before
       const { unitsWritten, known } = await flashImage(
-        { board: parts.board, store: parts.store, image, payload, evidence, name: fileName, keep },
+        { board: parts.board, store: parts.store, image, payload, evidence, name: fileName, keepAs, keep },
         signal,
       );
       return { kind: 'flashed', version: fileName, board, known, ...(unitsWritten === 0 && { unchanged: true }) };

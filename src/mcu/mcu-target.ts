@@ -43,7 +43,7 @@ export function createMcuTarget({ board, store, readImage: read }: McuTargetDeps
     },
     restore: async (payload, vouch, signal) => {
       const kept = await store.kept();
-      if (kept?.payload !== payload.digest) return;
+      if (kept?.payload !== payload.digest || !(await wasWritten(store, payload.digest))) return;
       await restoreImage({ board, store, onProgress: payload.onProgress, vouch }, kept.image, signal);
     },
     keeps: async (digest) => {
@@ -54,6 +54,11 @@ export function createMcuTarget({ board, store, readImage: read }: McuTargetDeps
       };
     },
   };
+}
+
+/** True if the board may hold this payload, or a part of it. It is marked before its first byte changes. */
+async function wasWritten(store: BoardStore, digest: string): Promise<boolean> {
+  return (await store.writing()) !== undefined || (await store.flashed())?.name === digest;
 }
 
 /** Work on a board: with its folder, and with a listener for progress. */
@@ -74,6 +79,8 @@ export interface FlashJob {
   readonly evidence: Verified;
   /** The name that people see. */
   readonly name: string;
+  /** The name of the backup: by default the digest of an update's payload, which alone restores it. */
+  readonly keepAs?: string;
   /** false: what the board holds is not read in order to be kept; only what is remembered of it is kept. */
   readonly keep?: false | undefined;
 }
@@ -87,14 +94,14 @@ const putBack = 'put back';
  * whose last write was interrupted is not read either; its content from before that write stays saved.
  */
 export async function flashImage(
-  { board, store, image, payload, evidence, name, keep: mayKeep }: FlashJob,
+  { board, store, image, payload, evidence, name, keepAs = payload.digest, keep: mayKeep }: FlashJob,
   signal: AbortSignal,
 ): Promise<FlashReport> {
   const { digest, onProgress } = payload;
   const expected = (await store.flashed())?.image;
-  const mayRead = (await backUpKnownImage(store, digest, expected)) && mayKeep !== false;
+  const mayRead = (await backUpKnownImage(store, keepAs, expected)) && mayKeep !== false;
   const keep = async (previous: Image | undefined): Promise<void> =>
-    store.keep({ payload: digest, read: true, image: previous ?? expected });
+    store.keep({ payload: keepAs, read: true, image: previous ?? expected });
   const what = { image, digest, evidence, name };
   return write({ board, store, onProgress }, { ...what, expected, keep: mayRead ? keep : undefined, begun: 1 }, signal);
 }
@@ -105,7 +112,7 @@ export async function flashImage(
 async function backUpKnownImage(store: BoardStore, payload: string, flashed: Image | undefined): Promise<boolean> {
   const kept = await intactBackup(store);
   const wasCut = (await store.writing()) !== undefined;
-  if (kept?.payload === payload) return !wasCut && !kept.read;
+  if (kept?.payload === payload) return !wasCut && !kept.read && (await store.flashed())?.name !== payload;
   if (wasCut) await store.keep({ payload, read: kept?.read === true, image: kept?.image ?? flashed });
   else await store.keep({ payload, read: false, image: flashed });
   return !wasCut;

@@ -39,7 +39,7 @@ const storedImage = z
   });
 
 const keptParts = {
-  /** The digest of the payload that was flashed after this was kept. */
+  /** The digest of the payload that was flashed after this was kept; for a file that an operator flashed, another word. */
   payload: z.string(),
   /** True if it was read from the board, false if it is the last flashed image. */
   read: z.boolean(),

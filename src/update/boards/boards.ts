@@ -1,7 +1,7 @@
 import { AgentError } from '../../system/errors.ts';
 import { UpdateError } from '../errors.ts';
 import { evidenceOfKept } from '../evidence.ts';
-import type { FirmwareRecord, PhaseOf } from '../journal/state.ts';
+import type { FirmwareRecord, Installed, PhaseOf } from '../journal/state.ts';
 import type { UpdatePorts } from '../policy/install-request.ts';
 import type { BoardPayload, InPlaceTarget, Verified } from '../ports.ts';
 
@@ -46,8 +46,9 @@ export async function flashBoards(phase: PhaseOf<'trial'>, ports: UpdatePorts): 
 }
 
 /**
- * Restores the previous content of the touched boards, the last one first. Throws while one of them may be tried again.
- * Returns the problem of a board that is left as it is, if any.
+ * Restores the previous content of the touched boards, the last one first: what the installed version has for them, or
+ * else what they held. Throws while one of them may be tried again. Returns the problem of a board that is left as it is,
+ * if any.
  */
 export async function restoreBoards(
   phase: PhaseOf<'rolling-back'>,
@@ -61,7 +62,7 @@ export async function restoreBoards(
   let failure: AgentError | undefined;
   for (const payload of touched.toReversed()) {
     try {
-      await undo(boardTask(payload, ports), ports);
+      await undo({ ...boardTask(payload, ports), back: payload.back ?? isOf(journal.state.installed, payload) }, ports);
       await journal.append({ type: 'board-restored', target: payload.target });
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
@@ -71,6 +72,11 @@ export async function restoreBoards(
   }
   if (failure !== undefined && !isLastTry && !isFinal(failure)) throw failure;
   return failure;
+}
+
+/** True if the version has this very payload. What was backed up under its digest is from before that version. */
+function isOf(version: Installed | undefined, { target, digest }: Payload): boolean {
+  return version?.payloads.some((own) => own.target === target && own.digest === digest) === true;
 }
 
 /** True if a board has lost its previous image: no further try can bring that back. */

@@ -140,6 +140,40 @@ describe('a board of an update', () => {
     expect((await store.kept())?.image?.digest).toBe((await asImage(next, 0)).digest);
   });
 
+  // Regression: a board whose port was missing kept its program, and the rollback reported that it could not restore it.
+  test('is not touched by a rollback if its writing never began', async () => {
+    const bench = benchOf(avr);
+    const payload = await stage(bench, next);
+    const { store } = bench;
+    await store.keep({ payload: digest, read: false, image: undefined });
+    await bench.target.restore(payload, evidenceOfKept, signal);
+    expect(progress).toEqual([]);
+  });
+
+  // Regression: the failed update of a release with the same file restored what was there before the operator's flashing.
+  test('keeps the file that an operator flashed when an update with this file fails', async () => {
+    const bench = benchOf(avr);
+    const { board, store, model } = bench;
+    const payload = await stage(bench, next);
+    const evidence = evidenceOf(digest);
+    const image = await asImage(next, 0);
+    await flashImage({ board, store, image, payload, evidence, name: 'by hand', keepAs: `manual ${digest}` }, signal);
+    await bench.target.flash(...vouched(payload), signal);
+    await bench.target.restore(payload, evidenceOfKept, signal);
+    expect(Buffer.compare(model.memory, next)).toBe(0);
+  });
+
+  // Regression: after an update whose end was not recorded, the new program was kept as the previous one.
+  test('does not keep its own image as the previous one', async () => {
+    const bench = benchOf(avr);
+    const payload = await stage(bench, next);
+    await bench.store.keep({ payload: digest, read: false, image: await asImage(old, 0) });
+    await bench.target.flash(...vouched(payload), signal);
+    await bench.store.keep({ payload: digest, read: false, image: await asImage(old, 0) });
+    await bench.target.flash(...vouched(payload), signal);
+    expect((await bench.store.kept())?.image?.digest).toBe((await asImage(old, 0)).digest);
+  });
+
   test('rejects anything but an image during staging', async () => {
     const bench = benchOf(avr);
     await expect(stage(bench, Buffer.from(':10000000nonsense'))).rejects.toMatchObject({ exit: 'refused' });

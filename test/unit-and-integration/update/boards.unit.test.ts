@@ -19,6 +19,8 @@ const firmware: Readonly<Record<string, Contents>> = {
   both: { gateway: NEW, meter: NEW_METER, relay: NEW_RELAY },
   boards: { meter: NEW_METER, relay: NEW_RELAY },
   bad: { gateway: BAD, meter: NEW_METER },
+  next: { gateway: 'next gateway image', meter: NEW_METER, relay: 'next relay program' },
+  nextBoards: { meter: NEW_METER, relay: 'next relay program' },
   badBoards: { meter: 'bad meter program', relay: NEW_RELAY },
 };
 
@@ -91,6 +93,23 @@ describe('an update of gateway and boards', () => {
     expect(gateway.service.reports.concat((await gateway.journal()).state.reports)[0]).toMatchObject({
       code: 'board-timeout',
     });
+  });
+
+  // Regression: the meter got the program from before the installed version, since both versions have the same for it.
+  test.each(['next', 'nextBoards'])('leaves the installed program where %s has the same and fails', async (next) => {
+    const gateway = gatewayWith('both');
+    await gateway.run();
+    expect(running(gateway)).toEqual(ALL_NEW);
+    gateway.service.target = next;
+    const relay = gateway.boards.get('relay');
+    if (relay !== undefined) relay.failures = 1;
+    await gateway.look();
+    for (let boots = 0; boots < 2; boots += 1) {
+      gateway.start();
+      await gateway.settle();
+    }
+    expect((await gateway.journal()).state.lastOutcome).toMatchObject({ outcome: 'rolled-back' });
+    expect(running(gateway)).toEqual(ALL_NEW);
   });
 
   test('is tried again later if a board could not be reached, and blocked after three times', async () => {
