@@ -74,7 +74,7 @@ export async function restoreBoards(
   return failure;
 }
 
-/** True if the version has this very payload. What was backed up under its digest is from before that version. */
+/** True if the version has this very payload. The backup under its digest is older than that version. */
 function isOf(version: Installed | undefined, { target, digest }: Payload): boolean {
   return version?.payloads.some((own) => own.target === target && own.digest === digest) === true;
 }

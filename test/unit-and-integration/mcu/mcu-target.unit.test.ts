@@ -150,7 +150,7 @@ describe('a board of an update', () => {
     expect(progress).toEqual([]);
   });
 
-  // Regression: the failed update of a release with the same file restored what was there before the operator's flashing.
+  // Regression: a failed update with the same file restored the program from before the operator flashed it.
   test('keeps the file that an operator flashed when an update with this file fails', async () => {
     const bench = benchOf(avr);
     const { board, store, model } = bench;
