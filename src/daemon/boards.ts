@@ -5,7 +5,7 @@ import type { BoardPlan, BoardProbe, BoardReport, BoardWriting } from '../contro
 import type { OnEvent, OperationOutcome } from '../control/events.ts';
 import type { InputOf } from '../control/operations.ts';
 import { FirmwareError, VerificationError } from '../firmware/errors.ts';
-import { payloadDigest } from '../mcu/flash/board-store.ts';
+import { imageToRestore, payloadDigest } from '../mcu/flash/board-store.ts';
 import type { BoardStore } from '../mcu/flash/board-store.ts';
 import { planFlash, probe, resetBoard } from '../mcu/flash/flash.ts';
 import { claimsOf } from '../mcu/images/read-image.ts';
@@ -111,7 +111,7 @@ export class LocalBoards {
       const payload = { digest: payloadDigest(bytes), onProgress: progressTo(onEvent) };
       onEvent({ kind: 'phase', phase: 'flashing', detail: board });
       const evidence = evidenceOfFile(payload.digest, grounds);
-      const keepAs = `manual ${payload.digest}`; // a release with this file must not restore what was there before
+      const keepAs = `manual ${payload.digest}`; // the update of a release with this file restores another backup
       const { unitsWritten, known } = await flashImage(
         { board: parts.board, store: parts.store, image, payload, evidence, name: fileName, keepAs, keep },
         signal,
@@ -124,12 +124,13 @@ export class LocalBoards {
   async restore(name: string, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
     const { board, store } = this.#named(name);
     const kept = await store.kept();
-    if (kept?.image === undefined) {
+    const image = kept && imageToRestore(kept);
+    if (image === undefined) {
       throw new DaemonError('no-backup', `${name}: its previous image has no backup`);
     }
     onEvent({ kind: 'phase', phase: 'flashing', detail: name });
     const job = { board, store, onProgress: progressTo(onEvent), vouch: evidenceOfKept };
-    const { known } = await restoreImage(job, kept.image, signal);
+    const { known } = await restoreImage(job, image, signal);
     return { kind: 'flashed', version: 'what it held before', board: name, known };
   }
 

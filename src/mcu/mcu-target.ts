@@ -4,7 +4,7 @@ import { undefinedIf } from '../system/errors.ts';
 import type { BoardPayload, BoardProgress, ImageClaims, McuTarget, Verified, VouchForKept } from '../update/ports.ts';
 import type { Board } from './connection.ts';
 import { McuError } from './errors.ts';
-import { payloadDigest } from './flash/board-store.ts';
+import { imageToRestore, payloadDigest } from './flash/board-store.ts';
 import type { BoardStore, KeptImage } from './flash/board-store.ts';
 import { flash } from './flash/flash.ts';
 import type { FlashReport, FlashRequest } from './flash/flash.ts';
@@ -44,7 +44,7 @@ export function createMcuTarget({ board, store, readImage: read }: McuTargetDeps
     restore: async (payload, vouch, signal) => {
       const kept = await store.kept();
       if (kept?.payload !== payload.digest || !(await wasWritten(store, payload.digest))) return;
-      await restoreImage({ board, store, onProgress: payload.onProgress, vouch }, kept.image, signal);
+      await restoreImage({ board, store, onProgress: payload.onProgress, vouch }, imageToRestore(kept), signal);
     },
     keeps: async (digest) => {
       const kept = await intactBackup(store);
@@ -100,8 +100,8 @@ export async function flashImage(
   const { digest, onProgress } = payload;
   const expected = (await store.flashed())?.image;
   const mayRead = (await backUpKnownImage(store, keepAs, expected)) && mayKeep !== false;
-  const keep = async (previous: Image | undefined): Promise<void> =>
-    store.keep({ payload: keepAs, read: true, image: previous ?? expected });
+  const keep: FlashRequest['keep'] = async (previous, changed) =>
+    store.keep({ payload: keepAs, read: true, image: previous ?? expected, changed: changed && [...changed] });
   const what = { image, digest, evidence, name };
   return write({ board, store, onProgress }, { ...what, expected, keep: mayRead ? keep : undefined, begun: 1 }, signal);
 }
@@ -146,7 +146,8 @@ const maxHeals = 10;
 export async function recoverBoard(job: BoardJob, signal: AbortSignal): Promise<string | undefined> {
   const writing = await job.store.writing();
   if (writing === undefined) return undefined;
-  const kept = (await intactBackup(job.store))?.image;
+  const backup = await intactBackup(job.store);
+  const kept = backup && imageToRestore(backup);
   const { begun, name, image } = writing === 'unreadable' ? { begun: 1, name: putBack, image: kept } : writing;
   const isUndone = begun >= maxFinishes && kept !== undefined;
   const wanted = isUndone ? { name: putBack, image: kept } : { name, image };

@@ -15,7 +15,7 @@ import {
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import { parsedJson } from '../../system/json-value.ts';
 import { McuError } from '../errors.ts';
-import { makeImage } from '../images/image.ts';
+import { makeImage, sliceOf } from '../images/image.ts';
 import type { Image } from '../images/image.ts';
 import { knownBy } from './known-by.ts';
 
@@ -43,6 +43,8 @@ const keptParts = {
   payload: z.string(),
   /** True if it was read from the board, false if it is the last flashed image. */
   read: z.boolean(),
+  /** The parts of the memory that the flashing changes, if nothing else changed since the image was read. */
+  changed: z.array(z.object({ start: z.number(), end: z.number() })).optional(),
 };
 
 /** Without an image it is strict, since an unknown member may be an image under a damaged name. */
@@ -82,6 +84,18 @@ export type WritingMark = WritingImage | 'unreadable';
 
 /** The content of the board before a payload was flashed. Without an image it is unknown, or the memory was blank. */
 export type KeptImage = Readonly<z.output<z.ZodObject<typeof keptParts>>> & { readonly image: Image | undefined };
+
+/**
+ * Returns the image that undoes the flashing: the former content of exactly the changed parts, blank ones included. The
+ * application may keep data of its own in other parts, which are newer than the backup.
+ */
+export function imageToRestore({ image, changed }: KeptImage): Image | undefined {
+  if (image === undefined || changed === undefined) return image;
+  return makeImage(
+    image.format,
+    changed.map(({ start, end }) => ({ address: start, bytes: sliceOf(image, start, end) })),
+  );
+}
 
 /** The image that was flashed last, and how that went. */
 export type FlashedImage = Readonly<z.output<typeof flashedSchema>>;

@@ -1,5 +1,5 @@
 import { checkFits } from '../chip.ts';
-import type { Chip } from '../chip.ts';
+import type { Chip, Region } from '../chip.ts';
 import { Connection } from '../connection.ts';
 import type { Board } from '../connection.ts';
 import { isBoardError, McuError } from '../errors.ts';
@@ -37,10 +37,11 @@ export interface FlashRequest {
   /** The image stays, without a trial by its bootloader: the board falls back to it. */
   readonly toStay?: true | undefined;
   /**
-   * Called and awaited before the first change, with the board's running image, if the protocol can find it out. The
-   * image is undefined if there is none to restore, since the memory was blank, or parked by an interrupted flash.
+   * Called and awaited before the first change, with the board's running image, if the protocol can find it out, and the
+   * parts of the memory that will change. The image is undefined if there is none to restore, since the memory was blank,
+   * or parked by an interrupted flash.
    */
-  readonly keep?: ((previous: Image | undefined) => Promise<void>) | undefined;
+  readonly keep?: ((previous: Image | undefined, changed?: readonly Region[]) => Promise<void>) | undefined;
   /** Called and awaited before the first change of the board; not called if it already holds the image. */
   readonly beforeWriting?: (() => Promise<void>) | undefined;
   readonly onProgress?: OnFlashProgress | undefined;
@@ -237,7 +238,10 @@ async function flashMemory(
     const onBytes = (doneBytes: number): void => report({ phase: 'keeping', doneBytes, totalBytes: end - start });
     const bytes = await memory.read(chip.application, onBytes, signal);
     const previous = isParked(bytes, parked) ? undefined : imageOfMemory(bytes, start);
-    await keep(previous);
+    await keep(
+      previous,
+      job.units.map(({ region }) => region),
+    );
     known = { kind: 'read', memory: bytes, start };
   }
   if (plan.before !== undefined) await keep?.(plan.before);

@@ -163,6 +163,19 @@ describe('a board of an update', () => {
     expect(Buffer.compare(model.memory, next)).toBe(0);
   });
 
+  // Regression: a restore wrote the whole memory, with data of the application that was older, and left added pages.
+  test('is restored in the parts that the update changed, blank ones included, and in no others', async () => {
+    const small = next.subarray(0, 4 * pageBytes);
+    const before = Uint8Array.from(old).fill(0xff, 3 * pageBytes);
+    before.fill(1, 6 * pageBytes);
+    const bench = benchOf({ ...avr, programs: { old: before, new: next } });
+    const payload = await stage(bench, small);
+    await bench.target.flash(...vouched(payload), signal);
+    bench.model.memory.fill(2, 6 * pageBytes);
+    await bench.target.restore(payload, evidenceOfKept, signal);
+    expect(Buffer.compare(bench.model.memory, Uint8Array.from(before).fill(2, 6 * pageBytes))).toBe(0);
+  });
+
   // Regression: after an update whose end was not recorded, the new program was kept as the previous one.
   test('does not keep its own image as the previous one', async () => {
     const bench = benchOf(avr);
