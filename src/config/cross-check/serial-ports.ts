@@ -6,7 +6,7 @@ import type { ConfigFile, ValidTables } from '../schema/schema.ts';
 type Board = Extract<ConfigFile['targets'][string], { kind: 'mcu' }>;
 type Source = Extract<ConfigFile['sensors'][number]['source'], { kind: 'serial' | 'modbus-rtu' }>;
 
-/** What uses a serial port: a board, or a source of measurements. */
+/** A user of a serial port: a board, or a source of measurements. */
 interface PortUser {
   readonly owner: string;
   readonly path: readonly PropertyKey[];

@@ -103,7 +103,7 @@ test('a port whose board could not be reached is free again', async () => {
 });
 
 // Regression: the error blamed another program, or none.
-test('a source is told that another source of the agent has its port', async () => {
+test('names the source of the agent that has the port', async () => {
   const rig = new Rig();
   await using _line = await rig.ports.openForSource(meter, settings, forever);
   await expect(rig.ports.openForSource(meter, settings, forever)).rejects.toMatchObject({
