@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { statSync } from 'node:fs';
 import type { Readable } from 'node:stream';
 
 import { describeError, systemErrorCode } from '../errors.ts';
@@ -149,7 +150,8 @@ function start(file: string, args: readonly string[], options: ProgramTerms): Ch
 
 /**
  * Kills a program, and its process group if it leads one. Ignores a program that has ended. The agent's unit may not
- * signal processes of other users (CAP_KILL), so a user's program is killed by this user.
+ * signal processes of other users (CAP_KILL), so a program is killed by its user: the one of the configuration, or the
+ * one that it became by itself.
  */
 export function killGroup(pid: number | undefined, user?: string): void {
   if (pid === undefined) return;
@@ -158,10 +160,18 @@ export function killGroup(pid: number | undefined, user?: string): void {
   } catch (error) {
     const code = systemErrorCode(error);
     if (code === 'ESRCH') return;
-    if (code !== 'EPERM' || user === undefined) throw error;
-    const [file, ...args] = asUser(['sh', '-c', `kill -KILL -${pid}`], user);
+    if (code !== 'EPERM') throw error;
+    const owner = user ?? ownerOf(pid);
+    if (owner === undefined) return; // its deadline ends the waiting
+    const [file, ...args] = asUser(['sh', '-c', `kill -KILL -${pid}`], owner);
     spawn(file, args, { stdio: 'ignore' }).on('error', () => {}); // then its deadline ends the waiting, as for a program that cannot be killed
   }
+}
+
+/** Returns the number of the user of a process, or undefined if it has ended, or this process may not see it. */
+function ownerOf(pid: number): string | undefined {
+  const uid = statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid;
+  return uid === undefined ? undefined : String(uid);
 }
 
 function collect(stream: Readable, limit: number, onTooMuch: () => void): () => string {

@@ -43,7 +43,7 @@ const measured =
 
 /** Throws unless the unit is known and the first one of its series: `950 mV` and `1.02 V` must not become 950 and 1.02. */
 function requireUnit(unit: string, text: string, units: SeriesUnits, series: string): void {
-  if (!knownUnit.test(unit)) throw new TelemetryError('value-invalid', `no known unit follows: ${sampleOf(text)}`);
+  if (!isKnown(unit)) throw new TelemetryError('value-invalid', `no known unit follows: ${sampleOf(text)}`);
   const first = units.get(series) ?? unit;
   units.set(series, first);
   if (unit !== first) throw new TelemetryError('value-invalid', `the unit was ${first} before: ${sampleOf(text)}`);
@@ -55,8 +55,12 @@ const prefixed =
 /** Symbols without prefix, as in UCUM and as devices print them. U+FFFD: the ° of Latin-1. */
 const plain =
   'min|h|d|t|rad|deg|%(?:[rR]H)?|‰|pp[mb]|pH|[°º\uFFFD][CF]?|deg[CF]|℃|℉|rpm|RPM|psi|mmHg|inHg|dB[mA]?|[KMGT]i?B|[lL]ux|Ohm|mph|kn|NTU';
-const factor = `(?:${prefixed}|${plain})[23²³]?`;
-const knownUnit = new RegExp(`^${factor}(?:[/·*]${factor})*$`);
+const factor = new RegExp(`^(?:${prefixed}|${plain})[23²³]?$`);
+
+/** Tests one factor at a time: several spellings fit some factors, such as `GB`, and a pattern of all tries all of them. */
+function isKnown(unit: string): boolean {
+  return unit.split(/[/·*]/).every((part) => factor.test(part));
+}
 
 function shallow(reading: Reading): Reading {
   if (nestedWithin(reading)) return reading;

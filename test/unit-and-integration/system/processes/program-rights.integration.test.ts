@@ -107,14 +107,18 @@ test('health commands and watches run as their user', async () => {
   expect(watch.figures.lastError).toBeUndefined();
 });
 
-// Regression: without CAP_KILL the daemon could not end a program of another user, and died of that.
-test('ends a program of another user without the right to signal all processes', async () => {
+// Regression: without CAP_KILL the daemon could not end a program of another user, and died of that; the user was that of
+// the configuration, or one that the program became by itself.
+test.each([
+  ['nobody', []],
+  [undefined, ['setpriv', '--reuid=nobody', '--regid=nogroup', '--clear-groups', '--']],
+])('ends a program of another user (%s) without the right to signal all processes', async (user, become) => {
   const sleep = `sleep 3600.${process.pid}`;
   const source = new URL('../../../../src/system/processes/child-process.ts', import.meta.url).href;
   const script = `
     const { runProgram } = await import(${JSON.stringify(source)});
-    const options = { user: 'nobody', timeoutMs: 500 };
-    const held = ['sh', '-c', '${sleep} & ${sleep}'];
+    const options = { ...${JSON.stringify({ user })}, timeoutMs: 500 };
+    const held = [...${JSON.stringify(become)}, 'sh', '-c', '${sleep} & ${sleep}'];
     const error = await runProgram(held, options, new AbortController().signal).catch((failure) => failure);
     console.log(error.code);`;
   const withoutKill = [

@@ -47,6 +47,13 @@ test.each(units.split(' '))('reads a number before %s', (unit) => {
   expect(parseReading(`950 ${unit}`)).toBe(950);
 });
 
+// Regression: a message of 100 bytes stopped the daemon, since a pattern tried both spellings of each factor.
+test('refuses a product of a thousand units at once', () => {
+  const product = 'GB/'.repeat(1_000);
+  expect(parseReading(`1 ${product}s`)).toBe(1);
+  expect(() => parseReading(`1 ${product}!`)).toThrow('no known unit follows');
+});
+
 test('refuses another unit than the first one of the source', () => {
   const known = new Map<string, string>();
   const read = (text: string) => parseReading(text, known);
