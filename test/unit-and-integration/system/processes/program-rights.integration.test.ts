@@ -107,8 +107,8 @@ test('health commands and watches run as their user', async () => {
   expect(watch.figures.lastError).toBeUndefined();
 });
 
-// Regression: without CAP_KILL the daemon could not end a program of another user, and died of that; the user was that of
-// the configuration, or one that the program became by itself.
+// Regression: without CAP_KILL the daemon could not end a program of another user, and died of that. The configuration
+// names the user, or the program changes to it.
 test.each([
   ['nobody', []],
   [undefined, ['setpriv', '--reuid=nobody', '--regid=nogroup', '--clear-groups', '--']],
