@@ -1,4 +1,5 @@
 import type { SensorUnit } from '../../control/telemetry-protocol.ts';
+import { withoutNoise } from '../../system/json-value.ts';
 import type { SourceSettings } from '../settings.ts';
 import { sourceFailed } from '../sources/source.ts';
 
@@ -80,11 +81,11 @@ const possible: ReadonlyMap<SensorUnit, readonly [number, number]> = new Map([
  */
 const NO_FAN_RPM = 65_535;
 
-/** Returns the value, or throws TelemetryError if no sensor can have measured it. */
+/** Returns the value without floating noise, or throws TelemetryError if no sensor can have measured it. */
 export function requirePossible(path: string, value: number, unit: SensorUnit | undefined): number {
   if (unit === 'rpm' && value === NO_FAN_RPM) throw sourceFailed(path, `${value} rpm means that there is no fan`);
   const [min, max] = (unit && possible.get(unit)) ?? [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
-  if (value >= min && value <= max) return value;
+  if (value >= min && value <= max) return withoutNoise(value);
   throw sourceFailed(path, `${value} ${unit} is not a measurement: it is outside ${min} to ${max} ${unit}`);
 }
 

@@ -1,6 +1,5 @@
 import { join } from 'node:path';
 
-import { withoutNoise } from '../../../system/json-value.ts';
 import { requirePossible, unitOf } from '../../sensors/unit.ts';
 import { sourceFailed } from '../source.ts';
 import type { PolledSource } from '../source.ts';
@@ -38,8 +37,7 @@ async function readChannel(directory: string, channel: string, signal: AbortSign
   }
   const raw = await read(channel + RAW);
   const [offset, scale] = [attributeOf(files, channel, 'offset'), attributeOf(files, channel, 'scale')];
-  const sum = raw + (offset === undefined ? 0 : await read(offset));
-  return withoutNoise(sum * (scale === undefined ? 1 : await read(scale)));
+  return (raw + (offset === undefined ? 0 : await read(offset))) * (scale === undefined ? 1 : await read(scale));
 }
 
 const RAW = '_raw';

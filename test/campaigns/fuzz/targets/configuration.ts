@@ -4,10 +4,11 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 
 import { resolveConfig } from '../../../../src/config/config.ts';
+import { idleSettings } from '../../../../src/config/cross-check/idle-settings.ts';
 import { findWarnings } from '../../../../src/config/cross-check/warnings.ts';
 import { ConfigError } from '../../../../src/config/errors.ts';
 import { parseToml, writeToml } from '../../../../src/config/file/toml.ts';
-import { parseConfig, withLines } from '../../../../src/config/read-config.ts';
+import { examineConfig, parseConfig, withLines } from '../../../../src/config/read-config.ts';
 import { configJsonSchema } from '../../../../src/config/schema/json-schema.ts';
 import { writtenToml } from '../../../unit-and-integration/config/toml-writer.ts';
 import { changedJson, hostile, jsonChanges } from '../mutation.ts';
@@ -38,7 +39,7 @@ export const configuration: FuzzTarget = {
 async function requireAnswer(text: string): Promise<void> {
   const outcome = await outcomeOf(() => {
     const file = parseConfig('config.toml', text);
-    withLines(findWarnings(file), text);
+    withLines([...findWarnings(file), ...idleSettings(file, examineConfig('config.toml', text).input)], text);
     return resolveConfig(file);
   });
   if (!('error' in outcome)) return;

@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 
 import { scanKernel } from '../../../../src/telemetry/scan/scan-kernel.ts';
+import type { ScanCandidate } from '../../../../src/telemetry/scan/scan-result.ts';
 import type { PolledSource } from '../../../../src/telemetry/sources/source.ts';
 import { systemSource } from '../../../../src/telemetry/sources/system.ts';
 import { machines } from '../../../fakes/sysfs/machines.ts';
@@ -24,6 +25,8 @@ const change = fc.record({
     '85000',
     '-128000',
     '127000',
+    '65535',
+    '0.000100',
     '4294967295',
     '-2147483648',
     '1e999',
@@ -55,6 +58,16 @@ function changed({ machine, changes }: CaseOf<typeof cases>): Pick<Machine, 'fil
   return { files, links: links ?? {} };
 }
 
+function requireSensible({ title, reading, unit }: ScanCandidate): void {
+  const value = Number(reading ?? 0);
+  if (!Number.isFinite(value)) throw new Error(`${title} reads ${reading}`);
+  if (unit === '°C' && Math.abs(value) > MAX_MILLI / 1_000) throw new Error(`${title} reads ${reading} ${unit}`);
+  if (unit === 'rpm' && value === 65_535) throw new Error(`${title} is a fan that is missing`);
+  if (!Number.isInteger(value) && value !== Number(value.toPrecision(15)))
+    throw new Error(`${title} has noise: ${reading}`);
+  if (unit !== undefined && title.endsWith('_raw')) throw new Error(`${title} is a count with the unit ${unit}`);
+}
+
 async function checkCase(input: CaseOf<typeof cases>): Promise<void> {
   using tree = new SysfsTree(changed(input));
   for (const kind of ['hwmon', 'thermal', 'iio'] as const) {
@@ -64,12 +77,7 @@ async function checkCase(input: CaseOf<typeof cases>): Promise<void> {
       if (proposed.slice(0, index).some((other) => isDeepStrictEqual(source, other)))
         throw new Error(`two devices are proposed as ${JSON.stringify(source)}`);
     });
-    for (const { title, reading, unit } of found) {
-      const value = Number(reading ?? 0);
-      if (!Number.isFinite(value)) throw new Error(`${title} reads ${reading}`);
-      if (unit === '°C' && Math.abs(value) > MAX_MILLI / 1_000) throw new Error(`${title} reads ${reading} ${unit}`);
-      if (unit !== undefined && title.endsWith('_raw')) throw new Error(`${title} is a count with the unit ${unit}`);
-    }
+    found.forEach(requireSensible);
   }
   for (const metric of ['cpu_temperature', 'network_sent_bytes'] as const) {
     const source: PolledSource = systemSource(metric, { root: tree.root, diskPath: '/', agentFigures: () => ({}) });

@@ -4,7 +4,7 @@ import { formatLine } from '../../../../src/system/log/pino-log.ts';
 import { maskAddresses } from '../../../../src/system/log/secrets.ts';
 import { Measurement } from '../../../../src/telemetry/measurement.ts';
 import { LineSplitter } from '../../../../src/telemetry/sources/line-splitter.ts';
-import { parseReading } from '../../../../src/telemetry/sources/parse-reading.ts';
+import { numberIn, parseReading } from '../../../../src/telemetry/sources/parse-reading.ts';
 import { parseLine } from '../../../../src/telemetry/sources/serial.ts';
 import { toText } from '../../../../src/telemetry/value-text.ts';
 import { compareVersions } from '../../../../src/update/version-order.ts';
@@ -49,9 +49,22 @@ function checkCase({ bytes: stream, cut, pattern, pointer }: CaseOf<typeof cases
       if (isUsed === drops.length > 0) throw new Error(`used: ${isUsed}, although dropped: ${drops.join()}`);
       for (const value of values) await outcomeOf(() => toText(value));
       requireMean(found.value, pointer);
+      if (numberIn(text) !== undefined) requireSameInJson(text);
     }
     return true;
   });
+}
+
+/** Throws unless a number that is a text in JSON is sent like the bare number. */
+function requireSameInJson(text: string): void {
+  const sent = [numberIn(text), text].map((reading) => {
+    const values: unknown[] = [];
+    const output = { to: { kind: 'property', id: 'p' } as const, pointer: '', reduction };
+    const keep = (_: unknown, value: unknown): void => void values.push(value);
+    new Measurement({ outputs: [output], ignore: [4] }).push(reading, 0, keep, () => {});
+    return JSON.stringify(values);
+  });
+  if (sent[0] !== sent[1]) throw new Error(`${text} is sent as ${sent[0]}, and in JSON as ${sent[1]}`);
 }
 
 /** Throws if the mean of a reading and 5 is anything but a number. */
