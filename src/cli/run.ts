@@ -37,13 +37,8 @@ async function help(
   json: boolean,
   context: CliContext,
 ): Promise<number> {
-  if (json) {
-    const { helpValue } = await import('./arguments/help-value.ts');
-    context.out.write(`${JSON.stringify(helpValue(command, group))}\n`);
-    return exitCodes.done;
-  }
-  const { helpText } = await import('./arguments/help.ts');
-  context.out.write(helpText(command, group));
+  const { helpText, helpValue } = await import('./arguments/help.ts');
+  context.out.write(json ? `${JSON.stringify(helpValue(command, group))}\n` : helpText(command, group));
   return exitCodes.done;
 }
 

@@ -1,3 +1,4 @@
+import { undefinedIfThrows, isSyntaxError } from '../system/errors.ts';
 import { ControlRequestError } from './control-errors.ts';
 import type { LongOperation } from './long-operations.ts';
 import { operationTable } from './operations.ts';
@@ -65,12 +66,9 @@ export function methodOf(entry: Answered | LongOperation): string {
 function decodeSegments(url: string): readonly string[] {
   const [root, version, ...segments] = (url.split('?', 1)[0] ?? '').split('/');
   if (root !== '' || version !== 'v1') return [];
-  try {
-    return segments.map(decodeURIComponent);
-  } catch (error) {
-    if (error instanceof URIError) throw invalid('the path is not percent-encoded UTF-8');
-    throw error;
-  }
+  const decoded = undefinedIfThrows(isSyntaxError, () => segments.map(decodeURIComponent));
+  if (decoded === undefined) throw invalid('the path is not percent-encoded UTF-8');
+  return decoded;
 }
 
 /** Returns the parameters in the path of a request, or undefined for another path. */

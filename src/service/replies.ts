@@ -76,12 +76,8 @@ function shallow(value: unknown, operation: string): unknown {
 export function readJsonOrText(body: Uint8Array, operation: string): unknown {
   if (body.byteLength === 0) return undefined;
   const text = readText(body, operation);
-  try {
-    return shallow(parseExactly(text), operation);
-  } catch (error) {
-    if (error instanceof SyntaxError) return text;
-    throw error;
-  }
+  const value = parseExactly(text);
+  return value === undefined ? text : shallow(value, operation);
 }
 
 function readText(body: Uint8Array, operation: string): string {

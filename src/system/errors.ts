@@ -74,6 +74,21 @@ export async function undefinedIf<T>(
   }
 }
 
+/** Returns the result of the work, or undefined after an expected error. Throws any other error. */
+export function undefinedIfThrows<T>(isExpected: (error: unknown) => boolean, work: () => T): T | undefined {
+  try {
+    return work();
+  } catch (error) {
+    if (isExpected(error)) return undefined;
+    throw error;
+  }
+}
+
+/** True for what a parser throws: of JSON, of a regular expression, or of text with percent signs. */
+export function isSyntaxError(error: unknown): boolean {
+  return error instanceof SyntaxError || error instanceof URIError;
+}
+
 /** The value; undefined where the system refuses it, as with ENOENT. Any error without a code is thrown. */
 export async function valueOrUndefined<T>(value: Promise<T>): Promise<T | undefined> {
   return undefinedIf((error) => systemErrorCode(error) !== undefined, value);

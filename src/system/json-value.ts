@@ -1,3 +1,5 @@
+import { undefinedIfThrows, isSyntaxError } from './errors.ts';
+
 /**
  * The depth to which a value from outside may be nested. JSON.parse takes any depth, but JSON.stringify fails at some
  * thousands.
@@ -32,22 +34,24 @@ declare global {
 
 /** Returns the value of a text in JSON, or undefined if the text is not JSON. */
 export function parsedJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
+  return undefinedIfThrows<unknown>(isSyntaxError, () => JSON.parse(text));
+}
+
+/** Returns the value of JSON in UTF-8, or undefined if the bytes are anything else. */
+export function parsedJsonBytes(bytes: Uint8Array): unknown {
+  const isOther = (error: unknown): boolean =>
+    error instanceof SyntaxError || error instanceof TypeError || error instanceof RangeError;
+  return undefinedIfThrows<unknown>(isOther, () => JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)));
 }
 
 /**
- * Parses JSON. A number that a double changes, such as 9007199254740993 or 1e400, becomes an ExactNumber. Fractions do
+ * Parses JSON. Returns undefined if the text is not JSON. A number that a double changes, such as 9007199254740993 or 1e400, becomes an ExactNumber. Fractions do
  * not: they are measured values, of which a double keeps enough digits.
  */
 export function parseExactly(text: string): unknown {
-  const parsed: unknown = JSON.parse(text);
+  const parsed = parsedJson(text);
   // the reviver is slow, and recurses
-  if (!/\d{16}|\d[eE]/.test(text) || !nestedWithin(parsed)) return parsed;
+  if (parsed === undefined || !/\d{16}|\d[eE]/.test(text) || !nestedWithin(parsed)) return parsed;
   return JSON.parse(text, (_, value, { source }) =>
     typeof value !== 'number' || source === undefined || isExact(value, source) ? value : JSON.rawJSON(source),
   );

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import { undefinedIfThrows, isSyntaxError } from '../system/errors.ts';
 import { settingsOf } from '../system/settings/settings.ts';
 import {
   command,
@@ -20,12 +21,7 @@ const choicePattern = /^\/(.+)\/(i?)$/s;
 function parsePattern(value: string): RegExp | undefined {
   const [, source, flags] = choicePattern.exec(value) ?? [];
   if (source === undefined) return undefined;
-  try {
-    return new RegExp(source, `u${flags ?? ''}`);
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
+  return undefinedIfThrows(isSyntaxError, () => new RegExp(source, `u${flags ?? ''}`));
 }
 
 const choiceText = '"newest", "last", "first" or a regular expression such as "/^stable-/"';

@@ -64,9 +64,9 @@ function paragraph(text: string): string {
 }
 
 function optionPairs(names: readonly OptionName[], command?: Command): readonly (readonly [string, string])[] {
-  return names.map((name) => {
-    const { value, summary } = optionTable[name];
-    return [`--${name}${value === undefined ? '' : ` ${value}`}`, command?.meanings?.[name] ?? summary];
+  return names.map((option) => {
+    const { name, value, summary } = optionValue(option, command);
+    return [value === undefined ? name : `${name} ${value}`, summary];
   });
 }
 
@@ -77,4 +77,21 @@ function section(title: string, pairs: readonly (readonly [string, string])[], l
     return `  ${left.padEnd(width)}${wrap(right, pageColumns - width).join(indent)}`;
   });
   return `${title}\n${lines.join('\n')}\n`;
+}
+
+/** Returns the content of `--help` as JSON, for programs. */
+export function helpValue(command: Command | undefined, group: readonly Command[] = commandTable): object {
+  if (command !== undefined) return commandValue(command);
+  return { usage: usageLine(undefined), commands: group.map((one) => commandValue(one)) };
+}
+
+function commandValue(command: Command): object {
+  const { name, operands, group, summary, details } = command;
+  const options = [...command.options, ...commonOptions].map((option) => optionValue(option, command));
+  return { name, usage: usageLine(command), group, summary, details, operands, options };
+}
+
+function optionValue(name: OptionName, { meanings, needed = [] }: Pick<Command, 'meanings' | 'needed'> = {}) {
+  const { value, summary } = optionTable[name];
+  return { name: `--${name}`, value, summary: meanings?.[name] ?? summary, needed: needed.includes(name) };
 }

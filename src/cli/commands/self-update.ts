@@ -1,5 +1,5 @@
 import { ReportedFailure } from '../../control/control-errors.ts';
-import type { OnEvent, OperationEvent, OperationOutcome } from '../../control/events.ts';
+import type { OnEvent, OperationOutcome } from '../../control/events.ts';
 import type { HistoryReport } from '../../control/history.ts';
 import type { AgentOperations } from '../../control/operations.ts';
 import { AgentError } from '../../system/errors.ts';
@@ -32,44 +32,29 @@ export async function followAcrossUpgrade(
   daemon: AgentOperations,
   wait: { readonly context: CliContext; readonly onWait: () => void },
 ): Promise<OperationOutcome> {
-  const exchange = new UpgradeWatcher(daemon, wait.context.signal);
+  const { signal } = wait.context;
+  /** True while a package is being replaced. */
+  let isReplacing = false;
+  /** The id of the attempt that replaces it, or undefined if it is unknown. */
+  let id: Promise<string | undefined> | undefined;
   try {
     return await begin((event) => {
-      exchange.note(event);
+      if (event.kind === 'phase') isReplacing = false;
+      if (event.kind === 'board') isReplacing = packageSteps.has(event.step);
+      if (isReplacing) id ??= attemptsOf(async () => daemon, signal).then((known) => known?.find(isRunning)?.attempt);
       onEvent(event);
     });
   } catch (error) {
-    if (!exchange.isOn || !(error instanceof AgentError) || !goneCodes.has(error.code)) throw error;
+    if (!isReplacing || !(error instanceof AgentError) || !goneCodes.has(error.code)) throw error;
     wait.onWait();
-    const attempt = await awaitEnd(await exchange.attempt, wait.context);
+    const attempt = await awaitEnd(await id, wait.context);
     if (attempt === undefined) throw error;
     return outcomeOf(attempt);
   }
 }
 
-/** Tracks whether a package is being replaced, and by which attempt. */
-class UpgradeWatcher {
-  readonly #daemon: AgentOperations;
-  readonly #signal: AbortSignal;
-  /** The id of the attempt, or undefined if it is unknown. */
-  attempt: Promise<string | undefined> | undefined;
-  isOn = false;
-
-  constructor(daemon: AgentOperations, signal: AbortSignal) {
-    this.#daemon = daemon;
-    this.#signal = signal;
-  }
-
-  note(event: OperationEvent): void {
-    if (event.kind === 'phase') this.isOn = false;
-    if (event.kind !== 'board') return;
-    this.isOn = packageSteps.has(event.step);
-    if (this.isOn) this.attempt ??= this.#find();
-  }
-
-  async #find(): Promise<string | undefined> {
-    return (await attemptsOf(async () => this.#daemon, this.#signal))?.find(({ inProgress }) => inProgress)?.attempt;
-  }
+function isRunning({ inProgress }: Attempt): boolean {
+  return inProgress === true;
 }
 
 /** Polls until the attempt has a result. Returns undefined if there is none in time. */

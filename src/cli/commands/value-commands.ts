@@ -115,13 +115,9 @@ function typedTime({ values }: ParsedCommand): string | undefined {
 /** Parses a text as JSON. Returns the text itself if it is not JSON, with a note if it looks like a number. */
 function parseValue(text: string, flags: ParsedCommand['flags'], { err }: CliContext): unknown {
   if (flags.has('text')) return text;
-  try {
-    const value = parseExactly(text);
-    if (!nestedWithin(value)) throw new ArgumentError('VALUE is nested too deeply');
-    return value;
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
-    if (/^[-+.]?\d/.test(text)) err.write(`Note: ${printable(text)} is not a JSON number, so it is sent as text.\n`);
-    return text;
-  }
+  const value = parseExactly(text);
+  if (!nestedWithin(value)) throw new ArgumentError('VALUE is nested too deeply');
+  if (value === undefined && /^[-+.]?\d/.test(text))
+    err.write(`Note: ${printable(text)} is not a JSON number, so it is sent as text.\n`);
+  return value === undefined ? text : value;
 }

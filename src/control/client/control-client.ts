@@ -157,12 +157,9 @@ async function readJson(reply: IncomingMessage): Promise<unknown> {
 }
 
 function parseJson(text: string): unknown {
-  try {
-    return parseExactly(text);
-  } catch (error) {
-    if (error instanceof SyntaxError) throw replyInvalid('not JSON');
-    throw error;
-  }
+  const value = parseExactly(text);
+  if (value === undefined) throw replyInvalid('not JSON');
+  return value;
 }
 
 function asError(value: unknown): AgentError {

@@ -253,12 +253,9 @@ async function readJson(request: IncomingMessage, maxBytes: number): Promise<unk
   const text = await readBody(request, maxBytes);
   if (text === undefined) throw requestTooLarge(maxBytes);
   if (text === '') return undefined;
-  try {
-    return parseExactly(text);
-  } catch (error) {
-    if (error instanceof SyntaxError) throw new ControlRequestError(400, 'control-request-invalid', 'not JSON');
-    throw error;
-  }
+  const value = parseExactly(text);
+  if (value === undefined) throw new ControlRequestError(400, 'control-request-invalid', 'not JSON');
+  return value;
 }
 
 /**

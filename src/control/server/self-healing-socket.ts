@@ -2,7 +2,13 @@ import { lstatSync } from 'node:fs';
 import { lstat, rm } from 'node:fs/promises';
 import type { Server } from 'node:net';
 
-import { AgentError, describeError, systemErrorCode, undefinedIfMissing } from '../../system/errors.ts';
+import {
+  AgentError,
+  undefinedIfThrows,
+  describeError,
+  systemErrorCode,
+  undefinedIfMissing,
+} from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
 import { everyTick } from '../../system/time/tick.ts';
 import type { Caller } from '../access.ts';
@@ -59,13 +65,9 @@ export class SelfHealingSocket implements AsyncDisposable {
   /** Synchronous, since a thread for each socket would wake the machine as often; the directory is in memory. */
   #isInPlace(): boolean {
     const { path } = this.#deps;
-    try {
-      const found = lstatSync(path, { bigint: true, throwIfNoEntry: false })?.ino;
-      return this.#server.listening && found === this.#inode;
-    } catch (error) {
-      if (systemErrorCode(error) === undefined) throw error;
-      return false;
-    }
+    const isRefused = (error: unknown): boolean => systemErrorCode(error) !== undefined;
+    const found = undefinedIfThrows(isRefused, () => lstatSync(path, { bigint: true }).ino);
+    return this.#server.listening && found !== undefined && found === this.#inode;
   }
 
   async #restore(): Promise<void> {

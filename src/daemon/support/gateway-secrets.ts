@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 
 import { parseToml, TomlSyntaxError } from '../../config/file/toml.ts';
-import { undefinedIf } from '../../system/errors.ts';
+import { undefinedIfThrows, isSyntaxError, undefinedIf } from '../../system/errors.ts';
 import { isUnreadable, readUntrustedFile } from '../../system/files/untrusted-file.ts';
 import { isSecretKey } from '../../system/log/secrets.ts';
 import type { Environment } from '../../system/processes/environment.ts';
@@ -132,12 +132,7 @@ function isLong({ length }: string): boolean {
 }
 
 function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch (error) {
-    if (error instanceof URIError) return text;
-    throw error;
-  }
+  return undefinedIfThrows(isSyntaxError, () => decodeURIComponent(text)) ?? text;
 }
 
 /**

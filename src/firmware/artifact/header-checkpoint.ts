@@ -1,5 +1,6 @@
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 
+import { undefinedIfThrows, systemErrorCode } from '../../system/errors.ts';
 import type { ArtifactPlace, WrittenPrefix } from '../../update/ports.ts';
 import { staleCheckpoint } from '../errors.ts';
 
@@ -25,12 +26,9 @@ export function encodeHeader(head: Uint8Array): string | undefined {
  * changed.
  */
 export function decodeHeader(kept: string): Uint8Array | undefined {
-  try {
-    return inflateRawSync(Buffer.from(kept, 'base64'), { maxOutputLength: HEAD_LIMIT_BYTES });
-  } catch (error) {
-    if (error instanceof Error && 'code' in error) return undefined; // zlib reports a damaged or too long stream
-    throw error;
-  }
+  const bytes = Buffer.from(kept, 'base64');
+  const isDamage = (error: unknown): boolean => systemErrorCode(error) !== undefined; // of zlib, or the stream is too long
+  return undefinedIfThrows(isDamage, () => inflateRawSync(bytes, { maxOutputLength: HEAD_LIMIT_BYTES }));
 }
 
 /** The place in an artifact where an earlier transfer was interrupted. */

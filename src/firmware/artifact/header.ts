@@ -1,7 +1,8 @@
 import * as z from 'zod';
 
+import { parsedJsonBytes } from '../../system/json-value.ts';
 import { VerificationError } from '../errors.ts';
-import { decodeJson } from '../trust/trust-list.ts';
+import {} from '../trust/trust-list.ts';
 import { quoted } from './refusal.ts';
 import type { TarReader } from './tar/tar-reader.ts';
 
@@ -156,7 +157,7 @@ function listed(depends: z.infer<typeof constraints>): Depends {
 }
 
 function parseJson<T>(bytes: Uint8Array, memberName: string, schema: z.ZodType<T>): T {
-  const value = decodeJson(bytes);
+  const value = parsedJsonBytes(bytes);
   if (value === undefined) throw malformed(memberName, 'it is not JSON');
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;

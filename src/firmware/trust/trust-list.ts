@@ -2,6 +2,7 @@ import * as z from 'zod';
 
 import { describeError } from '../../system/errors.ts';
 import { parsePublicKey } from '../../system/files/public-key.ts';
+import { parsedJsonBytes } from '../../system/json-value.ts';
 import { parseUtcTime } from '../../system/time/utc-time.ts';
 import type { TrustedKey } from '../artifact/trust.ts';
 import { VerificationError } from '../errors.ts';
@@ -79,7 +80,7 @@ export function parseKeptListFile(bytes: Uint8Array): KeptListFile {
 
 function parseAs<T>(schema: z.ZodType<T>, bytes: Uint8Array, maxBytes: number): T {
   if (bytes.byteLength > maxBytes) throw malformed(`it is longer than ${maxBytes} bytes`);
-  const value = decodeJson(bytes);
+  const value = parsedJsonBytes(bytes);
   if (value === undefined) throw malformed('it is not JSON');
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
@@ -112,16 +113,6 @@ export function joinRevoked(before: TrustList['revoked'] | undefined, { revoked 
   const releases = [...new Set([...(before?.releases ?? []), ...revoked.releases])];
   if (keys.length <= MAX_REVOKED_KEYS && releases.length <= MAX_REVOKED_RELEASES) return { keys, releases };
   throw malformed('together with the earlier revocations, there are more than a gateway keeps');
-}
-
-/** Returns the value of JSON in UTF-8, or undefined if it is anything else. */
-export function decodeJson(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
-  } catch (error) {
-    if (error instanceof SyntaxError || error instanceof TypeError || error instanceof RangeError) return undefined;
-    throw error;
-  }
 }
 
 function malformed(why: string): VerificationError {

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { constants, inflateSync } from 'node:zlib';
 
-import { systemErrorCode } from '../../system/errors.ts';
+import { undefinedIfThrows, systemErrorCode } from '../../system/errors.ts';
 import { isUtf16, textOf } from './lines.ts';
 
 /** The name is given by the beginning of a file, or of a text. */
@@ -60,12 +60,9 @@ const texts: readonly (readonly [kind: string, beginning: RegExp])[] = [
 function isZlib(start: Buffer): boolean {
   const [method, level = 0] = start;
   if (method !== 0x78 || ![0x01, 0x5e, 0x9c, 0xda].includes(level)) return false;
-  try {
-    return inflateSync(start, { finishFlush: constants.Z_SYNC_FLUSH }).byteLength > 0;
-  } catch (error) {
-    if (systemErrorCode(error) === 'Z_DATA_ERROR') return false;
-    throw error;
-  }
+  const isOther = (error: unknown): boolean => systemErrorCode(error) === 'Z_DATA_ERROR';
+  const bytes = undefinedIfThrows(isOther, () => inflateSync(start, { finishFlush: constants.Z_SYNC_FLUSH }));
+  return bytes !== undefined && bytes.byteLength > 0;
 }
 
 /** The kind of a file that is not an image: an archive, a compressed file, or a text. Undefined if it may be one. */

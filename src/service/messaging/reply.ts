@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 
 import * as z from 'zod';
 
+import { parsedJsonBytes } from '../../system/json-value.ts';
 import { ServiceError } from '../errors.ts';
 import type { ServiceErrorCode } from '../errors.ts';
 import { codeOfStatus, excerptOf, phrases } from '../rest/statuses.ts';
@@ -32,11 +33,11 @@ const failureSchema = z.object({ code: z.int(), message: z.string() });
 
 /** Reads a reply in linear time. */
 export function readReply(bytes: Buffer): Reply {
-  if (bytes.byteLength <= MAX_REPLY_BYTES) return replyOf(parseJson(bytes));
+  if (bytes.byteLength <= MAX_REPLY_BYTES) return replyOf(parsedJsonBytes(bytes));
   const text = longText(bytes);
   if (text === undefined) return broken('it is too long');
   const rest = [bytes.subarray(0, text.start), Buffer.from(`"${placeholder}"`), bytes.subarray(text.end)];
-  const reply = replyOf(parseJson(Buffer.concat(rest)));
+  const reply = replyOf(parsedJsonBytes(Buffer.concat(rest)));
   const isResult = reply.kind === 'result' && reply.result === placeholder;
   return isResult ? { ...reply, result: bytes.subarray(text.start, text.end) } : reply;
 }
@@ -62,16 +63,6 @@ function replyOf(value: unknown): Reply {
 
 function broken(why: string, id?: string): Reply {
   return { kind: 'broken', id, why };
-}
-
-/** Parses JSON in UTF-8; undefined if it is neither. */
-function parseJson(bytes: Buffer): unknown {
-  try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
-  } catch (error) {
-    if (error instanceof SyntaxError || error instanceof TypeError) return undefined;
-    throw error;
-  }
 }
 
 const QUOTE = 0x22;

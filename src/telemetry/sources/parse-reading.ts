@@ -1,3 +1,4 @@
+import { undefinedIfThrows } from '../../system/errors.ts';
 import { isNest, maxValueDepth, nestedWithin, parseExactly } from '../../system/json-value.ts';
 import { TelemetryError } from '../errors.ts';
 import { sampleOf } from '../reading-text.ts';
@@ -14,11 +15,8 @@ export type SeriesUnits = Map<string, string>;
 export function parseReading(text: string, units: SeriesUnits = new Map(), series = ''): Reading {
   const trimmed = text.trim();
   if (trimmed === '') return undefined;
-  try {
-    return shallow(parseExactly(trimmed));
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
-  }
+  const value = parseExactly(trimmed);
+  if (value !== undefined) return shallow(value);
   if (/^[+-]?(?:nan|inf|infinity)$/i.test(trimmed)) return Number.NaN;
   const [, number, unit] = measured.exec(trimmed) ?? [];
   if (number === undefined) return intact(trimmed);
@@ -28,13 +26,11 @@ export function parseReading(text: string, units: SeriesUnits = new Map(), serie
 
 /** Returns the number that `parseReading` finds in a text, or undefined. */
 export function numberIn(...given: Parameters<typeof parseReading>): Reading {
-  try {
-    const reading = parseReading(...given);
-    return typeof reading === 'number' || JSON.isRawJSON(reading) ? reading : undefined;
-  } catch (error) {
-    if (error instanceof TelemetryError) return undefined;
-    throw error;
-  }
+  const reading = undefinedIfThrows<Reading>(
+    (error) => error instanceof TelemetryError,
+    () => parseReading(...given),
+  );
+  return typeof reading === 'number' || JSON.isRawJSON(reading) ? reading : undefined;
 }
 
 /** A number, alone or before one unit such as `°C`, `m3/h` or `m/s2`. `1 234.5` and `3 of 5` must not become 1 and 3. */

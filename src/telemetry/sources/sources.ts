@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
 import { brokerLogin, topicFilter } from '../../mqtt/settings.ts';
+import { undefinedIfThrows, isSyntaxError } from '../../system/errors.ts';
 import {
   absolutePath,
   address,
@@ -174,12 +175,7 @@ const serial = sourceKind({
 });
 
 function isPattern(value: string): boolean {
-  try {
-    return new RegExp(value) instanceof RegExp;
-  } catch (error) {
-    if (error instanceof SyntaxError) return false;
-    throw error;
-  }
+  return undefinedIfThrows(isSyntaxError, () => new RegExp(value)) !== undefined;
 }
 
 const gpio = sourceKind({

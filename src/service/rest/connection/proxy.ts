@@ -1,5 +1,6 @@
 import { BlockList, isIP } from 'node:net';
 
+import { undefinedIfThrows, isSyntaxError } from '../../../system/errors.ts';
 import { ServiceError } from '../../errors.ts';
 
 /** The values of HTTP_PROXY, HTTPS_PROXY and NO_PROXY; undefined or empty: none. */
@@ -38,12 +39,9 @@ export function proxyAuthorization(proxy: URL): string | undefined {
 }
 
 function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch (error) {
-    if (error instanceof URIError) throw invalid('the credentials of the proxy are not percent-encoded');
-    throw error;
-  }
+  const plain = undefinedIfThrows(isSyntaxError, () => decodeURIComponent(text));
+  if (plain === undefined) throw invalid('the credentials of the proxy are not percent-encoded');
+  return plain;
 }
 
 function invalid(why: string): ServiceError {

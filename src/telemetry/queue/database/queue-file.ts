@@ -6,7 +6,7 @@ import type { Log } from '../../../system/log/log.ts';
 import { TelemetryError } from '../../errors.ts';
 import type { FlashWear } from '../flash-wear.ts';
 import { QueueDatabase } from './queue-database.ts';
-import { attempt, salvage } from './salvage.ts';
+import { readIfWhole, salvage } from './salvage.ts';
 import type { InMemoryState } from './salvage.ts';
 
 export interface QueueFileDeps {
@@ -116,11 +116,11 @@ export class QueueFile implements Disposable {
     let lost = remembered().points;
     try {
       using fresh = open(savedOf(path));
-      const damaged = attempt(() => QueueDatabase.openDamaged(path));
+      const damaged = readIfWhole(() => QueueDatabase.openDamaged(path));
       try {
         if (damaged !== undefined) lost = salvage(damaged, fresh, remembered());
       } finally {
-        attempt(() => damaged?.[Symbol.dispose]());
+        readIfWhole(() => damaged?.[Symbol.dispose]());
       }
     } catch (error) {
       remove(savedOf(path));

@@ -1,3 +1,4 @@
+import { AgentError, undefinedIfThrows } from '../../../system/errors.ts';
 import type { QueueDatabase } from './queue-database.ts';
 import { isWhole, rangeOf, totalOf, wholeRange } from './records.ts';
 import type { StoredPoint, StreamRecord } from './records.ts';
@@ -12,7 +13,7 @@ function* readableRows(from: QueueDatabase): Generator<readonly StoredPoint[]> {
   let limit = CHUNK;
   let step = 1;
   for (let failures = 0; failures < MAX_FAILURES && after < wholeRange.last;) {
-    const rows = attempt(() => from.after(after, limit));
+    const rows = readIfWhole(() => from.after(after, limit));
     if (rows === undefined) {
       failures += 1;
       if (limit > 1) limit = Math.max(1, limit >> 3);
@@ -42,9 +43,9 @@ export interface InMemoryState {
  * Returns the number of datapoints that are missing.
  */
 export function salvage(from: QueueDatabase, to: QueueDatabase, remembered: InMemoryState): number {
-  const streams = attempt(() => from.streams()) ?? remembered.streams;
-  const points = attempt(() => from.expectedPoints()) ?? remembered.points;
-  const boots = attempt(() => from.boots()) ?? [];
+  const streams = readIfWhole(() => from.streams()) ?? remembered.streams;
+  const points = readIfWhole(() => from.expectedPoints()) ?? remembered.points;
+  const boots = readIfWhole(() => from.boots()) ?? [];
   to.transaction(() => {
     for (const boot of boots) to.saveBoot(boot);
     for (const stream of streams) to.saveStream(stream);
@@ -61,11 +62,6 @@ export function salvage(from: QueueDatabase, to: QueueDatabase, remembered: InMe
 }
 
 /** Returns the result of a read, or undefined if the file cannot be read there. */
-export function attempt<T>(read: () => T): T | undefined {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'queue-damaged') return undefined;
-    throw error;
-  }
+export function readIfWhole<T>(read: () => T): T | undefined {
+  return undefinedIfThrows((error) => error instanceof AgentError && error.code === 'queue-damaged', read);
 }
