@@ -2,7 +2,6 @@ import * as z from 'zod';
 
 import { parsedJsonBytes } from '../../system/json-value.ts';
 import { VerificationError } from '../errors.ts';
-import {} from '../trust/trust-list.ts';
 import { quoted } from './refusal.ts';
 import type { TarReader } from './tar/tar-reader.ts';
 
