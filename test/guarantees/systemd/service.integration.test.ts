@@ -187,6 +187,19 @@ describe('the service after a stop, a kill or a new configuration', () => {
     expect(await mainPid()).toBe(pid);
   });
 
+  // Regression: a program with `user` reported a failure to systemd in the agent's name, which then killed the agent.
+  test('is the only one of its unit that systemd listens to, but for programs of root', async () => {
+    const pid = await mainPid();
+    const send = 'NOTIFY_SOCKET=$socket systemd-notify WATCHDOG=trigger';
+    const script = `for socket in /run/systemd/notify /run/agent-notify/socket; do ${send} && exit 9; done; echo 1`;
+    const source = `source = { kind = "exec", command = ["sh", "-c", "${script}"], user = "nobody" }`;
+    await configure(rig.configText({ extra: `[[sensors]]\nevent = "spoken"\nevery = "1s"\n${source}\n` }));
+    await gateway.tell('systemctl', 'reload', SERVICE);
+    const sensors = async (): Promise<string> => (await gateway.exec(['agent', 'sensors', '--json'])).stdout;
+    await expect.poll(sensors, { interval: 500 }).toMatch(/"readings":[1-9]/);
+    expect(await mainPid()).toBe(pid);
+  });
+
   // Regression: without CAP_KILL the daemon could not end a program of another user, and died.
   test('ends a program of another user at its deadline, and lives on', async () => {
     const pid = await mainPid();
