@@ -84,7 +84,7 @@ export function undefinedIfThrows<T>(isExpected: (error: unknown) => boolean, wo
   }
 }
 
-/** True for what a parser throws: of JSON, of a regular expression, or of text with percent signs. */
+/** True for an error of a parser: of JSON, of a regular expression, or of text with percent signs. */
 export function isSyntaxError(error: unknown): boolean {
   return error instanceof SyntaxError || error instanceof URIError;
 }

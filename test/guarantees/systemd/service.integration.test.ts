@@ -188,7 +188,7 @@ describe('the service after a stop, a kill or a new configuration', () => {
   });
 
   // Regression: a program with `user` reported a failure to systemd in the agent's name, which then killed the agent.
-  test('is the only one of its unit that systemd listens to, but for programs of root', async () => {
+  test('is the only process of its unit that systemd listens to, except programs of root', async () => {
     const pid = await mainPid();
     const send = 'NOTIFY_SOCKET=$socket systemd-notify WATCHDOG=trigger';
     const script = `for socket in /run/systemd/notify /run/agent-notify/socket; do ${send} && exit 9; done; echo 1`;
