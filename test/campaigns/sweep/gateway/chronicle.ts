@@ -168,7 +168,12 @@ export class Chronicle {
       this.journals.add(JSON.stringify(inner.state));
       this.journals.add(JSON.stringify(advance(inner.state, event)));
       this.#forgetCalledOff(event, inner.state);
-      const state = await this.#beginningAnew(async () => inner.append(event));
+      const before = inner.state;
+      const state = await this.#beginningAnew(async () => inner.append(event)).catch((error: unknown) => {
+        // a new journal was begun, and the event was being written to it
+        if (inner.state !== before) this.journals.add(JSON.stringify(advance(inner.state, event)));
+        throw error;
+      });
       reduceTo(this.journals, JSON.stringify(state));
       if (event.type === 'identity-changed') this.#ownerChanges(state);
       if ('attempt' in state.phase) this.begun.add(state.phase.attempt.id);
