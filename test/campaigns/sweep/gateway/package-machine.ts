@@ -119,8 +119,12 @@ export class PackageMachine {
     if (this.isWatched) this.#watches = true; // it was killed, and its unit is started again
     if (!this.#watches) return;
     await this.#carryOut();
-    const phase = this.#phase();
-    if (phase === 'idle' || phase === 'staging' || phase === 'lost') await this.#leave();
+    if (this.#isOver) await this.#leave();
+  }
+
+  /** True if no agent would check the health of a new package, for example after the journal was lost. */
+  get #isOver(): boolean {
+    return ['idle', 'staging', 'lost'].includes(this.#phase() ?? '');
   }
 
   /** Nothing has changed in the journal for its patience. */
@@ -198,6 +202,10 @@ export class PackageMachine {
     if (isDone) return undefined;
     await this.#register();
     if (isGivenUp) return this.#fallBack(because.join(' '));
+    if (this.#isOver) {
+      await this.#write('fallback', `${id} put-back the update of its request is over`);
+      return this.#fallBack('put-back the update of its request is over');
+    }
     if (await this.#put(this.#field('want'))) return this.#write('result', `${id} installed`);
     await this.#write('fallback', `${id} refused its script ended with 3`);
     return this.#fallBack('refused its script ended with 3');

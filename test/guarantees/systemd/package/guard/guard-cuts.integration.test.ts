@@ -50,6 +50,14 @@ test.each([
   expect(await machine.unit("targets = { any = { package='app', kind='package' } }")).toContain('watch');
 });
 
+// Regression in the sweep: after the journal was lost, a package was installed in which no agent started, and nothing ended it.
+test.each(['idle', 'staging', 'lost'])('installs no package for an update that is over (%s)', async (phase) => {
+  const want = { version: 'dead 1.3' };
+  await using machine = await GuardMachine.create(OLD, [OLD, want], phase);
+  await machine.exchange(want, OLD);
+  expect(await machine.end()).toMatchObject({ status: 'installed', parts: ['1.0'], left: [] });
+});
+
 // Regression: the line that the script had printed was left out, and dpkg's general message was reported.
 test('reports what a script of the package printed', async () => {
   const { want } = stories['a package that dpkg cannot configure'];

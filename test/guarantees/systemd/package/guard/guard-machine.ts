@@ -17,7 +17,7 @@ export interface Deb {
 
 const changing = ['mv', 'sync', 'ln', 'rm', 'cp', 'mkdir', 'dpkg', 'dpkg-query', 'systemctl', 'sleep'];
 const UNIT = 'thing-agent-package-app.service';
-const ON_TRIAL = '{"format":1,"phase":{"kind":"trial"}}';
+const inPhase = (kind: string): string => `{"format":1,"phase":{"kind":"${kind}"}}`;
 /** Limit for starts of the installer after a kill. */
 const MOST_STARTS = 6;
 const PATIENCE_SECONDS = 3;
@@ -26,18 +26,20 @@ const PATIENCE_SECONDS = 3;
 export class GuardMachine implements AsyncDisposable {
   readonly #folder: string;
   readonly #program: string;
+  readonly #phaseAfterRequest: string;
   #request = '';
   #isKilled = false;
 
-  private constructor(folder: string) {
+  private constructor(folder: string, phase: string) {
     this.#folder = folder;
+    this.#phaseAfterRequest = phase;
     this.#program = join(folder, 'package-guard');
   }
 
-  /** With this package installed, and those kept. */
-  static async create(installed: Deb, kept: readonly Deb[]): Promise<GuardMachine> {
+  /** With this package installed, those kept, and this phase in the journal after the request. */
+  static async create(installed: Deb, kept: readonly Deb[], phase = 'trial'): Promise<GuardMachine> {
     const folder = await mkdtemp(join(tmpdir(), 'package-guard-'));
-    const machine = new GuardMachine(folder);
+    const machine = new GuardMachine(folder, phase);
     for (const part of ['programs', 'units', 'installed', 'state/packages/app'])
       await mkdir(join(folder, part), { recursive: true });
     for (const name of changing)
@@ -48,7 +50,7 @@ export class GuardMachine implements AsyncDisposable {
       uptime: '100 0',
       cut: '0',
       'config.toml': '[targets.app]\nkind = "package"\npackage = "app"',
-      'state/journal.json': ON_TRIAL,
+      'state/journal.json': inPhase('trial'),
     });
     for (const part of ['one', 'two', 'setup']) await machine.#put({ [`installed/${part}`]: installed.version });
     await machine.#put({ 'installed/status': 'installed' });
@@ -128,11 +130,12 @@ export class GuardMachine implements AsyncDisposable {
 
   /** Requests an installation as the agent does: repeats a request that disappeared. True if the unit was started. */
   async #ask(): Promise<boolean> {
-    if ((await this.#text('state/journal.json')) !== ON_TRIAL) return false;
+    if ((await this.#text('state/journal.json')) !== inPhase('trial')) return false;
     const request = join(this.#packages, 'request');
     if (!existsSync(request)) await writeFile(request, this.#request);
     await rm(join(this.#folder, 'unit'), { force: true });
     await this.#run([this.#program, 'answer'], `watch app ${this.#packages}\n`);
+    await this.#put({ 'state/journal.json': inPhase(this.#phaseAfterRequest) });
     return existsSync(join(this.#folder, 'unit'));
   }
 
