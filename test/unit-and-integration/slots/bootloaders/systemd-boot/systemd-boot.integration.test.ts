@@ -1,7 +1,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import type { SlotName } from '../../../../../src/update/ports.ts';
 import { bootloaderContract, evidence } from '../bootloader-contract.ts';
@@ -12,7 +12,13 @@ const changing = ['mv', 'rm', 'sync', 'mkdir', 'debugfs'];
 /** More than a call has. */
 const MAX_STEPS = 40;
 
-bootloaderContract('systemd-boot with the shipped handler', () => SystemdBootRig.open());
+let installed: SystemdBootRig;
+beforeAll(async () => {
+  installed = await SystemdBootRig.open();
+});
+afterAll(() => installed[Symbol.asyncDispose]());
+
+bootloaderContract('systemd-boot with the shipped handler', () => installed.copy());
 
 /** Makes programs that run as usual, except that the n-th call ends the handler before it does anything. */
 async function cutBefore(rig: SystemdBootRig, step: number): Promise<string> {
@@ -29,15 +35,16 @@ async function cutBefore(rig: SystemdBootRig, step: number): Promise<string> {
   return folder;
 }
 
-/** Cuts the power before each step of a call on a new gateway, and returns the boots after each cut. */
+/** Cuts the power before each step of a call on a prepared gateway, and returns the boots after each cut. */
 async function bootsAfterCuts(
   prepare: (rig: SystemdBootRig) => Promise<void>,
   ...call: readonly string[]
 ): Promise<ReadonlySet<string>> {
   const seen = new Set<string>();
+  await using prepared = await installed.copy();
+  await prepare(prepared);
   for (let step = 0; step < MAX_STEPS; step += 1) {
-    await using rig = await SystemdBootRig.open();
-    await prepare(rig);
+    await using rig = await prepared.copy();
     const isWhole = await rig.call(await cutBefore(rig, step), ...call);
     const boots: SlotName[] = [];
     for (let boot = 0; boot < 6; boot += 1) boots.push(await rig.boot());
@@ -70,7 +77,7 @@ describe('systemd-boot with the shipped handler', () => {
   });
 
   test('falls back to the committed slot after three starts in vain, and reports the slot as bad then', async () => {
-    await using rig = await SystemdBootRig.open();
+    await using rig = await installed.copy();
     await committedB(rig);
     expect([await rig.boot(), await rig.boot(), await rig.boot()]).toEqual(['B', 'B', 'B']);
     expect(await rig.bootloader.onTrial(signal)).toBe(false);
@@ -80,7 +87,7 @@ describe('systemd-boot with the shipped handler', () => {
   });
 
   test('keeps why a slot was abandoned, in one word', async () => {
-    await using rig = await SystemdBootRig.open();
+    await using rig = await installed.copy();
     await trialOfB(rig);
     await rig.boot();
     await rig.bootloader.markUnbootable('B', signal, 'state-unavailable');
@@ -88,7 +95,7 @@ describe('systemd-boot with the shipped handler', () => {
   });
 
   test('names kernel, slot and trial in the entry, with the arguments of the partition', async () => {
-    await using rig = await SystemdBootRig.open();
+    await using rig = await installed.copy();
     await mkdir(rig.folder.file('esp/thing'), { recursive: true });
     await writeFile(rig.folder.file('esp/thing/arguments'), 'quiet\n');
     await trialOfB(rig);
@@ -99,7 +106,7 @@ describe('systemd-boot with the shipped handler', () => {
   });
 
   test('arms no slot whose kernel is missing, and boots the other one', async () => {
-    await using rig = await SystemdBootRig.open();
+    await using rig = await installed.copy();
     await writeFile(rig.folder.file('kernel-b'), '');
     await rig.bootloader.markUnbootable('B', signal);
     await expect(rig.bootloader.tryOnce('B', evidence, signal)).rejects.toMatchObject({ code: 'handler-failed' });
