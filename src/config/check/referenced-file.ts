@@ -24,6 +24,7 @@ export const guarded: ReadonlySet<RequiredFileKind> = new Set([
   'certificates',
   'release key',
   'mcuboot key',
+  'own script',
 ]);
 
 /**

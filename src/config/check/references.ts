@@ -1,4 +1,5 @@
 import { valueOrUndefined } from '../../system/errors.ts';
+import { scriptOf } from '../../system/files/guarded-program.ts';
 import { mayBeReadByAll, quoted } from '../../system/files/protected-file.ts';
 import { settingsIn } from '../../system/settings/settings.ts';
 import { referenceOf } from '../../system/settings/values.ts';
@@ -28,7 +29,9 @@ export function referencesOf(
     if (typeof value === 'string') return [{ path, name: value, need }];
     if (!Array.isArray(value)) return [];
     const isOwn = !('user' in table) || table.user === undefined;
-    return [{ path, name: String(value[0]), need: isOwn ? 'own program' : need }];
+    const script = isOwn ? scriptOf(value.map(String)) : undefined;
+    const program = { path, name: String(value[0]), need: isOwn ? 'own program' : need } as const;
+    return script === undefined ? [program] : [program, { path, name: script, need: 'own script' }];
   });
 }
 

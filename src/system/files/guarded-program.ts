@@ -29,6 +29,16 @@ export async function findProgramExposures(
   return [...found.values()];
 }
 
+const INTERPRETER = /(?:^|\/)(?:(?:ba|da|a|k|z)?sh|busybox|env|python[\d.]*|perl|ruby|node|lua[\d.]*|php)$/;
+/** The program itself is in the next argument, as in `sh -c` and `perl -e`. */
+const INLINE = /^-\w*[ce]$/;
+
+/** Returns the script that a command runs by an interpreter: its first absolute path, if it has one. */
+export function scriptOf([program = '', ...words]: readonly string[]): string | undefined {
+  if (!INTERPRETER.test(program) || words.some((word) => INLINE.test(word))) return undefined;
+  return words.find(isAbsolute);
+}
+
 /**
  * Throws `writable-by-others`: anyone who can change a program that runs with the agent's rights has these rights, too.
  */

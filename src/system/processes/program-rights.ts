@@ -2,7 +2,7 @@ import { userInfo } from 'node:os';
 import { isAbsolute } from 'node:path';
 import process from 'node:process';
 
-import { refuseExposedProgram } from '../files/guarded-program.ts';
+import { refuseExposedProgram, scriptOf } from '../files/guarded-program.ts';
 import { SystemError } from '../system-errors.ts';
 import type { Environment } from './environment.ts';
 
@@ -34,13 +34,16 @@ export function asUser(command: Command, user: string | undefined, us: ProcessId
  * agent cannot take the rights of the user.
  */
 export async function refuseRights(
-  [program]: Command,
+  command: Command,
   user: string | undefined,
   us: ProcessIdentity = whoWeAre(),
 ): Promise<void> {
+  const [program] = command;
   const why = user === undefined ? undefined : whyCannotRunAs(user, us);
   if (why !== undefined) throw new SystemError('user-unavailable', `${program} cannot run as ${user}: ${why}`);
-  if ((user === undefined || user === us.name) && isAbsolute(program)) await refuseExposedProgram(program);
+  if (user !== undefined && user !== us.name) return;
+  for (const file of [program, scriptOf(command)])
+    if (file !== undefined && isAbsolute(file)) await refuseExposedProgram(file);
 }
 
 /** The identity of this process. */

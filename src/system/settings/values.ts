@@ -109,7 +109,7 @@ export function sizeBytes(value: string): number {
 /**
  * The requirements of a file that a setting names. `secret`, `page password`: only its owner may write it, and not
  * everyone may read it. `authorities` and `certificates`: only its owner may write it, and it is PEM. `program`: may be found in $PATH.
- * `own program`: runs with the agent's rights.
+ * `own program`: runs with the agent's rights. `own script`: an interpreter runs it so.
  */
 export type RequiredFileKind =
   | 'readable file'
@@ -121,6 +121,7 @@ export type RequiredFileKind =
   | 'mcuboot key'
   | 'handler'
   | 'own program'
+  | 'own script'
   | 'program'
   | 'slot'
   | 'device';

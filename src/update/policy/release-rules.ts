@@ -1,5 +1,5 @@
 import { UpdateError } from '../errors.ts';
-import type { FirmwareRecord, Floor, Floors } from '../journal/state.ts';
+import type { FirmwareRecord, Floor, Floors, UpdateState } from '../journal/state.ts';
 import type { FirmwareHeader } from '../ports.ts';
 import { compareSemanticNames, isSemanticName } from '../version-order.ts';
 import type { InstallRequest } from './install-request.ts';
@@ -40,10 +40,11 @@ export function refuseMisnamed(
  */
 export function refuseRelease(
   header: FirmwareHeader,
-  { floor }: Pick<Floors, 'floor'>,
+  state: KnownMinimum,
   settings: DowngradePolicy,
   { allowDowngrade }: Permission,
 ): string | undefined {
+  const floor = floorOf(state);
   const { name, signedBy } = header;
   if (signedBy === undefined || name === undefined) return undefined;
   // a list has its own number, which only rises
@@ -51,6 +52,15 @@ export function refuseRelease(
   const why = isBound ? belowFloor(header, floor, policyFor(settings, allowDowngrade)) : undefined;
   if (why === undefined || allowDowngrade === true) return why;
   throw new UpdateError('downgrade', `release ${JSON.stringify(name)} ${why}`);
+}
+
+type KnownMinimum = Pick<Floors, 'floor'> & { readonly installed?: UpdateState['installed'] };
+
+/** Returns the minimum from committed releases or, before the first one, the version that the factory image names. */
+function floorOf({ floor, installed }: KnownMinimum): Floor | undefined {
+  if (floor?.name !== undefined || installed?.factory !== true) return floor;
+  const { name } = installed.version;
+  return isSemanticName(name) ? { ...floor, name } : floor;
 }
 
 type DowngradePolicy = Pick<ReleaseSettings, 'downgrade'>;

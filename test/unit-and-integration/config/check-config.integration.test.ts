@@ -1,9 +1,10 @@
-import { readFile, symlink, writeFile } from 'node:fs/promises';
+import { chmod, readFile, symlink, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 
 import { beforeEach, describe, expect, test } from 'vitest';
 
 import { checkConfig } from '../../../src/config/check/check-config.ts';
+import { refuseRights } from '../../../src/system/processes/program-rights.ts';
 import { SystemError } from '../../../src/system/system-errors.ts';
 import { folderUntilTestEnds } from '../../until-test-ends.ts';
 import { Authority } from '../service/rest/certificates.ts';
@@ -152,6 +153,34 @@ protocol = "stk500v1"
     await writeFile(path, `${leastConfig}[web]\nlisten = "127.0.0.1:8077"\n\npassword_file = "${file}"\n`);
     const { problems } = await checkConfig(path, {});
     expect(problems.map(({ line, message }) => `${line}: ${message.replace(file, 'PASSWORD')}`)).toEqual(expected);
+  });
+
+  // Regression: a script that others could change ran with the rights of root, behind the name of its interpreter.
+  test.each([
+    ['["SCRIPT"]', 1],
+    ['["sh", "SCRIPT"]', 1],
+    ['["/usr/bin/env", "python3", "-u", "SCRIPT"]', 1],
+    ['["sh", "-c", "cat $0", "SCRIPT"]', 0],
+    ['["cat", "SCRIPT"]', 0],
+    ['["sh", "SCRIPT"], user = "nobody"', 0],
+  ])('refuses a script that others may write in command = %s, at the start, too', async (command, count) => {
+    const script = join(directory, 'level');
+    await writeFile(script, '#!/bin/sh\necho 1\n', { mode: 0o755 });
+    await chmod(script, 0o777);
+    const settings = command.replace('SCRIPT', script);
+    await writeFile(
+      path,
+      `${leastConfig}[[sensors]]\nevent = "e"\nevery = "1s"\nsource = { kind = "exec", command = ${settings} }\n`,
+    );
+    const { problems } = await checkConfig(path, {});
+    expect(problems.filter(({ message }) => message.includes('is not trusted'))).toHaveLength(count);
+    const [, words = ''] = /^(\[.*\])/.exec(settings) ?? [];
+    const user = settings.includes('user') ? 'nobody' : undefined;
+    const started = refuseRights(JSON.parse(words) as [string, ...string[]], user).then(
+      () => 0,
+      (error: unknown) => (error instanceof SystemError && error.code === 'writable-by-others' ? 1 : error),
+    );
+    expect(await started).toBe(count);
   });
 
   test('finds two names of one slot', async () => {

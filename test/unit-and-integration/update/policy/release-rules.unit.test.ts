@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 
 import { AgentError } from '../../../../src/system/errors.ts';
 import { raiseFloor, raiseFloors } from '../../../../src/update/journal/places.ts';
-import type { Floor, Floors } from '../../../../src/update/journal/state.ts';
+import type { Floor, Floors, Installed } from '../../../../src/update/journal/state.ts';
 import {
   belowFloor,
   refuseMisnamed,
@@ -96,6 +96,26 @@ test('an unsigned release has no claims: they neither reject it nor raise the mi
   const floor: Floor = { securityVersion: 9, name: '9.0.0' };
   expect(refuseRelease(unsigned, { floor }, settings, { allowDowngrade: false })).toBeUndefined();
   expect(raiseFloors({ floor }, { ...unsigned, digest: '', provides: {}, payloads: [] }).floor).toBe(floor);
+});
+
+// Regression: until the first commit, any older signed release was accepted.
+test.each([
+  ['5.0.0', 'downgrade'],
+  ['1.0.0', undefined],
+  ['factory', undefined],
+])('knows the version of a factory image %s', (name, code) => {
+  const installed: Installed = {
+    factory: true,
+    version: { name },
+    slot: 'A',
+    at: '',
+    digest: '',
+    provides: {},
+    payloads: [],
+  };
+  const refuse = (): unknown =>
+    refuseRelease(signed('1.0.0'), { floor: undefined, installed }, { downgrade: 'refuse' }, {});
+  expect(codeOf(refuse)).toBe(code);
 });
 
 test('for any installations in any order, the minimum never falls, and a version at the minimum is not below it', () => {
