@@ -1,16 +1,15 @@
-import { createHash } from 'node:crypto';
-
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { checkFits } from '../../../../src/mcu/chip.ts';
-import { isApplication } from '../../../../src/mcu/images/esp-image.ts';
+import { hasTrailer, isApplication } from '../../../../src/mcu/images/esp-image.ts';
 import { readImage } from '../../../../src/mcu/images/read-image.ts';
 import { avrChip } from '../../../../src/mcu/protocols/avr-chips.ts';
 import { espChip, espFamilies } from '../../../../src/mcu/protocols/esp/esp-chips.ts';
 import type { EspFamily, EspIdentity } from '../../../../src/mcu/protocols/esp/esp-chips.ts';
 import { stm32Chip } from '../../../../src/mcu/protocols/stm32/stm32-chips.ts';
-import { espImage } from '../../../fakes/boards/models/esp-image.ts';
+import { espApplication, espImage, isStartedBy, withDigest } from '../../../fakes/boards/models/esp-image.ts';
+import { espTraits } from '../../../fakes/boards/models/esp-traits.ts';
 import { codeOf, uf2File } from './build.ts';
 
 const contents = Uint8Array.from({ length: 5000 }, (_, index) => (index * 31) & 0xff);
@@ -19,12 +18,6 @@ const at = { address: 0x1_0000 };
 
 function identityOf(family: EspFamily): EspIdentity {
   return { family, revision: 0, securesBoot: false };
-}
-
-function withDigest(image: Uint8Array): Buffer {
-  const marked = Buffer.from(image);
-  marked.writeUInt8(1, 23);
-  return Buffer.concat([marked, createHash('sha256').update(marked).digest()]);
 }
 
 describe('an ESP image', () => {
@@ -92,6 +85,25 @@ describe('an ESP image', () => {
     expect(readImage(behind, at)).toMatchObject({ format: 'esp', sizeBytes: behind.byteLength });
     behind.writeUInt8(behind.readUInt8(20) ^ 1, 20);
     expect(codeOf(() => readImage(behind, at))).toBe('image-digest');
+  });
+
+  // Regression: the model of a chip knew only images of one segment, and no real application started there.
+  test.each([0, 5, 9])('of four segments with a digest is an application for chip %i, and starts there', (chip) => {
+    const image = espApplication(contents.subarray(0, 4996), chip);
+    const traits = espTraits('esp32');
+    expect([image[1], image[23]]).toEqual([4, 1]);
+    expect(readImage(image, at)).toMatchObject({ madeFor: { kind: 'esp-chip', chip }, sizeBytes: image.byteLength });
+    const erased = Buffer.concat([image, Buffer.alloc(4096, 0xff)]);
+    expect([isApplication(image), hasTrailer(erased), isStartedBy(erased, traits)]).toEqual([true, false, true]);
+    for (const place of [24, 40, 1300, 2600, 4000, image.byteLength - 40, image.byteLength - 1]) {
+      const damaged = Buffer.from(image);
+      damaged.writeUInt8(damaged.readUInt8(place) ^ 1, place);
+      expect([place, isStartedBy(damaged, traits)]).toEqual([place, false]);
+      expect([place, codeOf(() => readImage(damaged, at))]).toEqual([
+        place,
+        expect.stringMatching(/^image-(dig|check)/),
+      ]);
+    }
   });
 
   test.each([0, 'esp8266'] as const)('for chip %s is never accepted if truncated or damaged, even as raw', (chip) => {

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 
 import type { Image } from '../../../../../src/mcu/images/image.ts';
 import { readImage } from '../../../../../src/mcu/images/read-image.ts';
-import { espImage } from '../../../../fakes/boards/models/esp-image.ts';
+import { espApplication, espImage } from '../../../../fakes/boards/models/esp-image.ts';
 import {
   elfFile,
   intelHex,
@@ -39,6 +39,7 @@ const image: fc.Arbitrary<Uint8Array> = fc.oneof(
     .map(([segments, md5At]) => uf2File(segments, 0x57755a57, md5At)),
   layouts.map((segments) => mcubootFile(Buffer.concat(segments.map(({ bytes }) => bytes)), privateKey)),
   fc.tuple(fc.uint8Array(), fc.constantFrom(0, 9, 'esp8266' as const)).map(([bytes, chip]) => espImage(bytes, chip)),
+  fc.uint8Array().map((bytes) => espApplication(bytes)),
 );
 
 /** Files that pipelines, servers and users deliver instead of an image. */

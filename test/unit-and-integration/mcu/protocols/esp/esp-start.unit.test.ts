@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import { probe } from '../../../../../src/mcu/flash/flash.ts';
-import { espApplication } from '../../../../fakes/boards/models/esp-image.ts';
+import { espApplication, withDigest } from '../../../../fakes/boards/models/esp-image.ts';
 import { espTraits } from '../../../../fakes/boards/models/esp-traits.ts';
 import { noisyProgram } from '../fault-matrix.ts';
 import { bench, first, imageAt, programs, second, signal } from './esp-bench.ts';
@@ -17,7 +17,7 @@ function applicationFor(chip: Named, [from, to, oldFrom]: Stated): Uint8Array {
   image.writeUInt8(oldFrom, 14);
   image.writeUInt16LE(from, 15);
   image.writeUInt16LE(to, 17);
-  return image;
+  return withDigest(image);
 }
 
 function signed(image: Uint8Array): Uint8Array {
