@@ -15,6 +15,7 @@ import type { LoadedConfig } from './config/load-config.ts';
 import { systemOffset } from './control/presentation/time.ts';
 import type { Runtime } from './daemon/wiring/wiring.ts';
 import { systemErrorCode } from './system/errors.ts';
+import type { AgentError } from './system/errors.ts';
 import type { Log } from './system/log/log.ts';
 import { systemClock } from './system/time/clock.ts';
 import { agentVersion } from './version.ts';
@@ -47,9 +48,10 @@ export async function program(args: readonly string[]): Promise<number> {
     isInteractive: process.stdin.isTTY && err.isTTY,
     person: () => new LinePrompter(process.stdin, err),
     connect: async (ending) => connect(load, ending),
-    readOnly: async (daemon, ending) => {
+    readOnly: async (daemon, ending, problem) => {
       const { openReadOnlyAgent } = await import('./daemon/local-agent.ts');
-      return openReadOnlyAgent(await load(), around(spoken()), daemon, ending);
+      const loaded = problem === undefined ? await load() : await loadPartFrom(parsed.configFile, problem);
+      return openReadOnlyAgent(loaded, around(spoken()), daemon, ending);
     },
     local: async (ending) => {
       const { openLocalAgent } = await import('./daemon/local-agent.ts');
@@ -182,6 +184,11 @@ function isGone(file: string): boolean {
 async function loadFrom(typed: string | undefined): Promise<LoadedConfig> {
   const { loadConfig } = await import('./config/load-config.ts');
   return loadConfig(await configPath(typed), process.env);
+}
+
+async function loadPartFrom(typed: string | undefined, problem: AgentError): Promise<LoadedConfig> {
+  const { loadValidPart } = await import('./config/load-valid-part.ts');
+  return loadValidPart(await configPath(typed), process.env, problem);
 }
 
 function onHangup(listener: () => void): Disposable {

@@ -7,6 +7,7 @@ import type { TrustListFile } from '../firmware/trust/trust-list.ts';
 import type { ListOrder } from '../firmware/trust/write-trust-list.ts';
 import type { Setup } from '../setup/setup.ts';
 import type { CodeMeaning, ErrorMeaning } from '../system/define-errors.ts';
+import type { AgentError } from '../system/errors.ts';
 import type { OpenedFile } from '../system/files/opened-file.ts';
 import type { Clock } from '../system/time/clock.ts';
 import type { ScanCandidate, OnProbe, ScanOrder } from '../telemetry/scan/scan-result.ts';
@@ -103,8 +104,15 @@ export interface CliContext {
   person(): Prompter;
   /** Resolves with the running daemon, or undefined if none is running. Throws `daemon-unresponsive`. */
   connect(signal: AbortSignal): Promise<AgentOperations | undefined>;
-  /** Opens a read-only agent in this process. Never refused, even while another process holds the lock. */
-  readOnly(daemon: DaemonAbsence, signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
+  /**
+   * Opens a read-only agent in this process. Never refused, even while another process holds the lock. `problem`: the
+   * error of an invalid configuration, whose valid part is used.
+   */
+  readOnly(
+    daemon: DaemonAbsence,
+    signal: AbortSignal,
+    problem?: AgentError,
+  ): Promise<AgentOperations & AsyncDisposable>;
   /** Opens an agent in this process that can run every operation and holds the lock. */
   local(signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
   /** Opens an operand. Throws `file-unreadable`. */

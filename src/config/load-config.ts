@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 
 import { protocolsWith } from '../mcu/settings.ts';
+import type { AgentError } from '../system/errors.ts';
 import { maskSecrets } from '../system/log/secrets.ts';
 import type { Environment } from '../system/processes/environment.ts';
 import { findExposedSecrets } from './check/references.ts';
@@ -19,6 +20,8 @@ export interface LoadedConfig {
   readonly digest: string;
   /** Settings that are allowed but weaken a guarantee, or have no effect. They are logged at each start. */
   readonly warnings: readonly ConfigProblem[];
+  /** The reason why only the valid part of the file was loaded. */
+  readonly problem?: AgentError;
 }
 
 /** Reads and checks the configuration file. Throws ConfigError with everything that is wrong. */

@@ -53,10 +53,12 @@ export async function openReadOnlyAgent(
     holder === undefined || holder.purpose === DAEMON
       ? undefined
       : { process: `${holder.purpose} (process ${holder.pid})` };
+  const { problem } = loaded;
   return createAgent({
     daemon: seen,
     warnings: warningsOf(loaded),
     wiring: () => wiring,
+    ...(problem && { readAgain: async () => Promise.reject(problem) }),
     activity: () => activity,
     resources: opened.move(),
   });

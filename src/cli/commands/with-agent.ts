@@ -1,5 +1,7 @@
 import { isUnresponsive } from '../../control/control-errors.ts';
 import type { AgentOperations } from '../../control/operations.ts';
+import type { StatusReport } from '../../control/reports.ts';
+import { AgentError, valueOrError } from '../../system/errors.ts';
 import type { DaemonAbsence, CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
 import { pageFor } from '../screen/page.ts';
@@ -18,6 +20,16 @@ export async function withReadOnlyAgent<T>(
   if (typeof daemon === 'object') return read(daemon);
   await using agent = await context.readOnly(daemon, context.signal);
   return await read(await checked(agent));
+}
+
+/** Reads the status. If the configuration is invalid and no daemon responds, reads it by the valid part. */
+export async function readStatus(context: CliContext): Promise<StatusReport> {
+  const { signal } = context;
+  const found = await valueOrError(withReadOnlyAgent(context, (agent) => agent.status({}, signal)));
+  if (!(found instanceof AgentError)) return found;
+  if (found.code !== 'config-invalid') throw found;
+  await using agent = await context.readOnly(false, signal, found);
+  return await agent.status({}, signal);
 }
 
 async function daemonForReading(context: CliContext): Promise<AgentOperations | DaemonAbsence> {

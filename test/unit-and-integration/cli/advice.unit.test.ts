@@ -21,12 +21,9 @@ test.each([
   expect((await type(['explain', code])).out.replaceAll('\n       ', ' ')).toContain(text);
 });
 
-test.each(['status', 'metrics'])(
-  'help of %s does not promise to work with an invalid configuration',
-  async (command) => {
-    expect((await type(['help', command])).out).toContain('invalid configuration');
-  },
-);
+test('help of metrics does not promise to work with an invalid configuration', async () => {
+  expect((await type(['help', 'metrics'])).out).toContain('not with an invalid configuration');
+});
 
 describe('who mistypes', () => {
   test.each(['tls-unknown-ca', '(TLS-unknown-ca)', ' tls-unknown-ca '])(

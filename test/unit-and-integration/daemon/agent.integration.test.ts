@@ -340,6 +340,20 @@ describe('agent run', () => {
     expect(await stop(daemon)).toBe(0);
   });
 
+  // Regression: without a daemon, only the errors of the file were printed.
+  test('shows the status by the valid part of a configuration that cannot be used', async () => {
+    await updateToTheEnd();
+    await gateway.configure(options({ updateToml: 'schedule = 7' }));
+    const status = await gateway.run('status', '--exit-code');
+    expect(status.exitCode).toBe(2);
+    expect(status.stdout.replaceAll(/\s+/g, ' ')).toMatch(
+      /^State v1 is running\. The configuration file cannot be used.* Warning \S*config\.toml:\d+: update\.schedule/,
+    );
+    await gateway.configure(options({ serviceUrl: 'x' }));
+    expect(await gateway.json('status')).toMatchObject({ running: { version: 'v1' }, idleCode: 'no-daemon' });
+    expect((await gateway.run('history')).exitCode).toBe(78);
+  });
+
   // Regression: a good package was put back and quarantined, since no agent came up with the file.
   test('begins nothing whose trial would start with a configuration that cannot be used', async () => {
     await updateToTheEnd();

@@ -10,7 +10,7 @@ import { renderCheck, renderDoctor } from '../../screen/pages/render-reports.ts'
 import { renderHistory, renderStatus } from '../../screen/pages/render-rows.ts';
 import { wholePath } from '../named-file.ts';
 import { printResult } from '../print.ts';
-import { withAgent, withReadOnlyAgent } from '../with-agent.ts';
+import { readStatus, withAgent, withReadOnlyAgent } from '../with-agent.ts';
 import { showLog } from './attempt-log.ts';
 import { explain } from './explain.ts';
 import { watchStatus } from './watch-status.ts';
@@ -28,7 +28,7 @@ export const inspectCommands = commandsOf('Inspect', [
     options: ['exit-code', 'watch'],
     summary: 'show what is running, and whether you need to act',
     details: [
-      'Works without a daemon, but not with an invalid configuration: agent config check. If the daemon does not respond within 5 s, reads the state directly and warns you. Programs can rely on state, problems and idleCode of --json.',
+      'Works without a daemon. With an invalid configuration, shows the state by its valid part. If the daemon does not respond within 5 s, reads the state directly and warns you. Programs can rely on state, problems and idleCode of --json.',
       'With --exit-code, for monitoring: 0 ok, busy or on trial; 1 anything that waits or needs you (staged, on hold, interrupted, rolling back, needs attention); 2 broken, the gateway cannot be updated or a board has no program; 64 or more: status unavailable. For 1 and 2, To do names the next step.',
     ],
     run: status,
@@ -87,7 +87,7 @@ export const inspectCommands = commandsOf('Inspect', [
 
 async function status(typed: ParsedCommand, context: CliContext): Promise<number> {
   if (typed.flags.has('watch')) return watchStatus(typed, context);
-  const report = await withReadOnlyAgent(context, (agent) => agent.status({}, context.signal));
+  const report = await readStatus(context);
   const exitCode = printResult(report, (page) => renderStatus(report, page), typed, context);
   if (!typed.flags.has('exit-code')) return exitCode;
   return stateExitCodes[report.state ?? stateOf({ ...report, problems: troublesOf(report) })];

@@ -3,7 +3,7 @@ import type { ParsedCommand } from '../../arguments/command.ts';
 import type { CliContext } from '../../context.ts';
 import { pageFor } from '../../screen/page.ts';
 import { renderStatus } from '../../screen/pages/render-rows.ts';
-import { withReadOnlyAgent } from '../with-agent.ts';
+import { readStatus } from '../with-agent.ts';
 import { repeat } from './repeat.ts';
 
 /** After this number of unchanged readings, the status is printed again: only a write finds out that no one reads. */
@@ -19,7 +19,7 @@ export async function watchStatus({ json }: ParsedCommand, context: CliContext):
   let shown: string | undefined;
   let silent = 0;
   return repeat(context, async () => {
-    const report = await withReadOnlyAgent(context, (agent) => agent.status({}, context.signal));
+    const report = await readStatus(context);
     const text = json ? `${printableJson(report)}\n` : renderStatus(report, pageFor(out, context));
     if (isScreen) out.write(`${HOME_AND_CLEAR}${firstRows(text, out.rows)}`);
     else if (json) out.write(text);
