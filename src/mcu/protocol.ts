@@ -231,7 +231,11 @@ export function* persist<T>(conversation: () => Conversation<T>, maxTries: numbe
 
 /** Sends one command and returns its answer. Throws `board-timeout` or `board-bad-response` if it is not complete in time. */
 export function* exchange(send: Uint8Array, answer: Answer, workMs = 0): Conversation<Uint8Array> {
-  const reply = yield* attempt(send, answer, workMs);
+  return wholeOf(yield* attempt(send, answer, workMs));
+}
+
+/** Returns the bytes of an answer. Throws `board-timeout` or `board-bad-response` if it is not complete. */
+export function wholeOf(reply: Reply): Uint8Array {
   if (reply.whole) return reply.bytes;
   if (reply.bytes.byteLength === 0) throw new McuError('board-timeout', 'the bootloader is not responding');
   throw new McuError(

@@ -1,4 +1,5 @@
-import { exactly, exchange } from '../../protocol.ts';
+import { McuError } from '../../errors.ts';
+import { attempt, exactly, wholeOf } from '../../protocol.ts';
 import type { Answer, Conversation } from '../../protocol.ts';
 import {
   acknowledged,
@@ -75,14 +76,23 @@ function readParts(address: number, length: number): readonly Uint8Array[] {
 
 function* partByPart(parts: readonly Uint8Array[], last: Answer, workMs = 0): Conversation<Uint8Array> {
   for (const part of parts.slice(0, -1)) yield* acknowledged(part);
-  const answer = yield* exchange(parts.at(-1) ?? new Uint8Array(), last, workMs);
+  const answer = yield* worked(parts.at(-1) ?? new Uint8Array(), last, 0, workMs);
   requireAck(answer[0]);
   return answer;
 }
 
 function* inOneBurst(parts: readonly Uint8Array[], last: Answer, workMs = 0): Conversation<Uint8Array> {
   const acks = parts.length - 1;
-  const answer = yield* exchange(Buffer.concat(parts), afterAcks(acks, last), workMs);
+  const answer = yield* worked(Buffer.concat(parts), afterAcks(acks, last), acks, workMs);
   for (let index = 0; index <= acks; index += 1) requireAck(answer[index]);
   return answer.subarray(acks);
+}
+
+/** Returns the answer, which begins with this number of acknowledgements. Throws if the chip is still working then. */
+function* worked(send: Uint8Array, answer: Answer, acks: number, workMs: number): Conversation<Uint8Array> {
+  const reply = yield* attempt(send, answer, workMs);
+  if (workMs === 0 || reply.whole || reply.bytes.byteLength !== acks) return wholeOf(reply);
+  const message = `the bootloader accepted a command, and did not complete it within ${workMs / 1000} s`;
+  const advice = 'check the supply voltage of the board: a low voltage, or worn flash memory, slows erasing down';
+  throw new McuError('board-timeout', message, { advice });
 }

@@ -153,6 +153,16 @@ test.each([300, 4_000])('a chip that needs %i ms to erase is flashed', async (er
   expect(model.ran).toEqual(['new']);
 });
 
+// Regression: the advice was to check the baud rate, since only the first of two acknowledgements had come.
+test('a chip that erases slower than any in a data sheet is reported as slow', async () => {
+  const { board } = rig({ eraseMs: 7_000 }, other);
+  await expect(flash({ image: imageOf(other) }, board, signal)).rejects.toMatchObject({
+    code: 'board-timeout',
+    message: expect.stringMatching(/accepted a command, and did not complete it within 6\.5 s$/) as string,
+    advice: expect.stringContaining('supply voltage') as string,
+  });
+});
+
 describe('a bootloader whose erase command takes page numbers of one byte', () => {
   test('erases these pages', async () => {
     const { model, board } = rig({ hasOldErase: true }, other);
