@@ -103,13 +103,15 @@ test('finds the same times as a model that tries each minute', () => {
 }, 60_000);
 
 test('finds the same days as node-cron', () => {
-  const dates = fc.constantFrom('*', '1', '31', '29,30', 'L', 'L-3', 'LW', '1W', '15W', '31W', '10-12,L');
-  const months = fc.constantFrom('*', '2', 'jan-mar', '*/3');
-  const weekdays = fc.constantFrom('*', '0', '7', 'mon-fri', '1#2', '5L', '0#5', '3,5L');
+  const dates = ['*', '1', '31', '29,30', 'L', 'L-3', 'LW', '1W', '15W', '31W', '10-12,L'];
+  const weekdays = ['*', '0', '7', 'mon-fri', '1#2', '5L', '0#5', '3,5L'];
+  const all = ['*', '2', 'jan-mar', '*/3'].flatMap((month) =>
+    dates.flatMap((date) => weekdays.map((weekday) => `0 0 ${date} ${month} ${weekday}`)),
+  );
+  // Each is checked once: to find that one is never due takes a search of 41 years.
+  const expressions = fc.constantFrom(...all.filter(isCronExpression));
   fc.assert(
-    fc.property(dates, months, weekdays, fc.integer({ min: 0, max: 4_000 }), (date, month, weekday, days) => {
-      const expression = `0 0 ${date} ${month} ${weekday}`;
-      fc.pre(isCronExpression(expression));
+    fc.property(expressions, fc.integer({ min: 0, max: 4_000 }), (expression, days) => {
       const afterMs = Date.UTC(2027, 0, 1 + days) - 1;
       const task = createTask(expression, () => {}, { timezone: 'Etc/UTC' });
       const isNow = cronTimes(expression)(afterMs) === afterMs + 1;
