@@ -159,6 +159,13 @@ export class LocalBoards {
     }
   }
 
+  /** True if the writing of a board was interrupted. A mark that cannot be read counts as none. */
+  async isHalfWritten(): Promise<boolean> {
+    const boards = [...this.#deps.boards.values()];
+    const marks = await Promise.all(boards.map(async ({ store }) => valueOrError(store.writing())));
+    return marks.some((mark) => mark !== undefined && !(mark instanceof AgentError));
+  }
+
   /** Throws `board-not-configured`. */
   #named(name: string): McuTargetDeps {
     const { boards } = this.#deps;

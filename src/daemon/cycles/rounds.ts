@@ -38,6 +38,12 @@ export const runUpdateCycle: RoundWork = async (wiring, onEvent, signal) => {
   return { kind: 'up-to-date', version: 'nothing', reason: 'no target is configured' };
 };
 
+/** True if an update or the writing of a board was interrupted, so that it is to be completed soon. */
+export async function isHalfDone({ journal, boards }: Pick<Wiring, 'journal' | 'boards'>): Promise<boolean> {
+  const { kind } = journal.state.phase;
+  return kind === 'trial' || kind === 'rolling-back' || boards.isHalfWritten();
+}
+
 /** Throws `no-previous-version`, so that no operation is interrupted for a rollback that is impossible. */
 export async function rejectEmptyRollback(
   { operation }: Pick<OperationRequest, 'operation'>,

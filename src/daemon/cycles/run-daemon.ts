@@ -22,10 +22,9 @@ import { DaemonError } from '../errors.ts';
 import { recordTrustChanges } from '../security/record-events.ts';
 import { describeCheck } from '../status/check-report.ts';
 import { TelemetryHost } from '../wiring/telemetry-host.ts';
-import { wire } from '../wiring/wiring.ts';
+import { refuseOtherSerialNumber, wire } from '../wiring/wiring.ts';
 import type { Wiring, Runtime } from '../wiring/wiring.ts';
-import { rejectEmptyRollback, runRecovery, runUpdateCycle } from './rounds.ts';
-import { rebootSpreadMs } from './schedule.ts';
+import { isHalfDone, rejectEmptyRollback, runRecovery, runUpdateCycle } from './rounds.ts';
 import type { CycleResult } from './scheduler.ts';
 import { startServers } from './servers.ts';
 import type { PageHost, ServerDeps } from './servers.ts';
@@ -64,6 +63,8 @@ export class Daemon {
   #loaded: LoadedConfig;
   #wiring: Wiring | undefined;
   #reloadProblem: string | undefined;
+  /** True during a cycle of the daemon's own; otherwise operations are a client's. */
+  #isInCycle = false;
   readonly #stateWatch: StateMonitor;
   readonly #replaced = new AbortController();
 
@@ -75,7 +76,7 @@ export class Daemon {
     this.#stateWatch = new StateMonitor(deps.world.log);
     this.#runner = new OperationRunner(clock, signal, {
       onEvent: (event) => this.#follow(event),
-      onEnd: (outcome) => deps.world.log.info({ outcome: codeOf(outcome) }, describeOutcome(outcome, true).text),
+      onEnd: (outcome) => this.#noteEnd(outcome),
       onFailure: (error) => this.#noteFailure(error),
     });
     this.#telemetry = new TelemetryHost(clock, () => this.#runner.running !== undefined);
@@ -161,29 +162,30 @@ export class Daemon {
   async #runCycle(what: 'recover' | 'check'): Promise<void> {
     const wiring = this.#currentWiring;
     this.#alarmClock.agenda.beginRound(this.#deps.world.clock.nowMs());
+    this.#isInCycle = true;
     try {
       const request = { operation: 'update', reboot: true, force: false } as const;
       const { kind } = await this.#runner.run(request, this.#workOf(what, wiring), () => {}, this.#signal);
-      this.#plan(kind === 'rebooting' ? kind : what === 'recover' ? 'settled' : 'looked', wiring);
+      await this.#plan(kind === 'rebooting' ? kind : what === 'recover' ? 'settled' : 'looked', wiring);
     } catch (error) {
       if (this.#signal.aborted) return;
       if (!(error instanceof AgentError)) throw error;
       const { phase } = wiring.journal.state;
       const isSettled = what === 'check' && (phase.kind === 'idle' || phase.kind === 'staging');
-      this.#plan(isSettled ? 'failed' : 'unsettled', wiring);
+      await this.#plan(isSettled ? 'failed' : 'unsettled', wiring);
+    } finally {
+      this.#isInCycle = false;
     }
   }
 
-  /** Plans the next cycle after one with this result. */
-  #plan(end: CycleResult, wiring: Wiring): void {
-    const { updater } = wiring;
-    const { agenda } = this.#alarmClock;
-    const nowMs = this.#deps.world.clock.nowMs();
-    if (end === 'looked' || end === 'failed') this.#deps.manager.status(describeCheck(updater?.lastLook));
-    agenda.endRound(end, nowMs);
-    const { rebootWait, hookPause } = updater ?? {};
-    if (rebootWait?.untilMs !== undefined) agenda.retryAt(rebootWait.untilMs + rebootSpreadMs(wiring));
-    else if (hookPause !== undefined) agenda.retryAt(nowMs + hookPause.leftMs);
+  /** Plans another cycle soon if a client's operation left something half done. */
+  async #retryHalfDone(): Promise<void> {
+    if (!this.#isInCycle && (await isHalfDone(this.#currentWiring))) this.#alarmClock.retrySoon();
+  }
+
+  async #plan(end: CycleResult, wiring: Wiring): Promise<void> {
+    if (end === 'looked' || end === 'failed') this.#deps.manager.status(describeCheck(wiring.updater?.lastLook));
+    await this.#alarmClock.endCycle(end, wiring);
   }
 
   #workOf(what: 'recover' | 'check', wiring: Wiring): OperationWork {
@@ -227,10 +229,16 @@ export class Daemon {
     this.#deps.manager.status(text);
   }
 
+  #noteEnd(outcome: OperationOutcome): void {
+    this.#deps.world.log.info({ outcome: codeOf(outcome) }, describeOutcome(outcome, true).text);
+    void this.#retryHalfDone();
+  }
+
   /** Logs the failure of a round. A defect is not logged here: it ends the daemon, or the control socket reports it. */
   #noteFailure(error: unknown): void {
     if (this.#signal.aborted || !(error instanceof AgentError)) return;
     this.#deps.world.log.warn({ code: error.code, advice: error.advice }, `the check failed: ${error.message}`);
+    void this.#retryHalfDone();
   }
 
   /** Reads the configuration again, between rounds, so that no operation loses its wiring. */
@@ -288,11 +296,4 @@ export class Daemon {
     const problems = this.#reloadProblem === undefined ? [] : [this.#reloadProblem];
     return [...warnings, ...problems, ...(this.#page?.troubles ?? [])];
   }
-}
-
-/** Data that belongs to an identity is set aside at a start, before it is opened. */
-function refuseOtherSerialNumber(old: Wiring | undefined, { serialNumber }: Wiring): void {
-  if (old === undefined || old.serialNumber === serialNumber) return;
-  const message = `the serial number was ${old.serialNumber}, and would be ${serialNumber}`;
-  throw new DaemonError('serial-number-changed', message);
 }

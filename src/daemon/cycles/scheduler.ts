@@ -129,14 +129,16 @@ export class Scheduler {
     this.#againMs = atMs;
   }
 
-  endRound(how: CycleResult, nowMs: number): void {
-    if (how === 'unsettled') {
+  /** `isHalfDone`: something is half done, though this cycle itself ended well. */
+  endRound(how: CycleResult, nowMs: number, isHalfDone = false): void {
+    if (how === 'unsettled' || isHalfDone) {
       this.#roundMs = nowMs + Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#unsettled);
       this.#unsettled += 1;
-      return;
+      if (how === 'unsettled') return;
+    } else {
+      if (how !== 'failed') this.#unsettled = 0;
+      this.#roundMs = how === 'rebooting' ? nowMs + REBOOT_PATIENCE_MS : undefined;
     }
-    if (how !== 'failed') this.#unsettled = 0;
-    this.#roundMs = how === 'rebooting' ? nowMs + REBOOT_PATIENCE_MS : undefined;
     if (how === 'looked' || how === 'failed') this.#scheduledMs = this.#times.schedule(nowMs);
     if (how === 'failed') this.#failedChecks += 1;
     if (how !== 'looked') return;

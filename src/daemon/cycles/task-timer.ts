@@ -2,9 +2,9 @@ import type { Config } from '../../config/config.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import type { Wiring } from '../wiring/wiring.ts';
-import { cronSchedule, firstTurnMs, sleepUntil, splayedStartMs } from './schedule.ts';
+import { cronSchedule, firstTurnMs, rebootSpreadMs, sleepUntil, splayedStartMs } from './schedule.ts';
 import { Scheduler } from './scheduler.ts';
-import type { NextTask } from './scheduler.ts';
+import type { CycleResult, NextTask } from './scheduler.ts';
 
 interface AlarmClockDeps {
   readonly clock: Clock;
@@ -58,6 +58,22 @@ export class TaskTimer {
     if (dueMs === undefined) return; // the check was requested before
     log.info({ dueInMs: Math.round(dueMs - clock.nowMs()) }, 'update check requested over MQTT');
     if (this.agenda.next.atMs < atMs) this.#bell.abort();
+  }
+
+  /** Plans the next cycle after one with this result. */
+  async endCycle(end: CycleResult, wiring: Wiring): Promise<void> {
+    const { rebootWait, hookPause } = wiring.updater ?? {};
+    const isHalfDone = await wiring.boards.isHalfWritten();
+    const nowMs = this.#deps.clock.nowMs();
+    this.agenda.endRound(end, nowMs, isHalfDone);
+    if (rebootWait?.untilMs !== undefined) this.agenda.retryAt(rebootWait.untilMs + rebootSpreadMs(wiring));
+    else if (hookPause !== undefined) this.agenda.retryAt(nowMs + hookPause.leftMs);
+  }
+
+  /** A client's operation left something half done: the next cycle comes soon. */
+  retrySoon(): void {
+    this.agenda.endRound('unsettled', this.#deps.clock.nowMs());
+    this.#bell.abort();
   }
 
   askForReload(): void {

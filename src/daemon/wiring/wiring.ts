@@ -10,6 +10,7 @@ import type { Environment } from '../../system/processes/environment.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import type { Journal } from '../../update/journal/journal.ts';
 import { prepareStateDirectory, stateFs } from '../doctor/state-directory.ts';
+import { DaemonError } from '../errors.ts';
 import { History } from '../history/history.ts';
 import { SecurityLog } from '../security/security-log.ts';
 import { claimState } from './claim-state.ts';
@@ -101,4 +102,11 @@ export async function wire(config: Config, world: Runtime, before: ReusedParts |
   const dispose = async (): Promise<void> => resources.disposeAsync();
   const parts = { ...service, identities, session, traffic, trust, security, history, ...engine };
   return { config, world, serialNumber, ...parts, [Symbol.asyncDispose]: dispose };
+}
+
+/** Data that belongs to an identity is set aside at a start, before it is opened. */
+export function refuseOtherSerialNumber(old: Wiring | undefined, { serialNumber }: Wiring): void {
+  if (old === undefined || old.serialNumber === serialNumber) return;
+  const message = `the serial number was ${old.serialNumber}, and would be ${serialNumber}`;
+  throw new DaemonError('serial-number-changed', message);
 }

@@ -46,6 +46,22 @@ describe('the agenda', () => {
     }
   });
 
+  // Regression: a board whose writing was interrupted waited for the next check, perhaps for a day.
+  test('returns soon, with growing pauses, while a board is half written, and still counts its checks', () => {
+    const agenda = settled('looked');
+    let nowMs = agenda.next.atMs;
+    for (const pause of [1, 2, 4]) {
+      agenda.beginRound(nowMs);
+      agenda.endRound('looked', nowMs, true);
+      expect(agenda.next).toEqual({ what: 'check', atMs: nowMs + pause * MINUTE_MS });
+      expect(agenda.looks.lastSuccessAtMs).toBe(nowMs);
+      nowMs = agenda.next.atMs;
+    }
+    agenda.beginRound(nowMs);
+    agenda.endRound('looked', nowMs);
+    expect(agenda.next).toEqual({ what: 'check', atMs: 2 * HOUR_MS });
+  });
+
   test('returns once at a deferred time of day, before the schedule', () => {
     const agenda = settled('looked');
     agenda.retryAt(30 * MINUTE_MS);
