@@ -129,7 +129,7 @@ export class Scheduler {
     this.#againMs = atMs;
   }
 
-  /** `isHalfDone`: something is half done, though this cycle itself ended well. */
+  /** `isHalfDone`: something is half done, though this cycle succeeded. */
   endRound(how: CycleResult, nowMs: number, isHalfDone = false): void {
     if (how === 'unsettled' || isHalfDone) {
       this.#roundMs = nowMs + Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#unsettled);

@@ -106,7 +106,7 @@ interface PlacedSegment extends EspSegment {
   readonly at: number;
 }
 
-/** `verify_segment_header`: a segment has whole words, and one that is mapped is at the same place of a page. */
+/** `verify_segment_header`: a segment has whole words, and a mapped segment is at the same place of a page. */
 function isLoaded({ loadedTo, bytes, at }: PlacedSegment, chip: number): boolean {
   const [data, dataEnd, code, codeEnd] = memoryOf(chip).mapped;
   const isMapped = (loadedTo >= data && loadedTo < dataEnd) || (loadedTo >= code && loadedTo < codeEnd);
