@@ -178,7 +178,7 @@ describe('exit codes and their one clear line', () => {
 
   test('78: the configuration has an unknown key, with its line and the nearest known one', async () => {
     await gateway.configure(options({ updateToml: 'shedule = "* * * * *"' }));
-    expect(await failing('status')).toMatch(/^78: .*config\.toml:\d+: .*shedule.*schedule/);
+    expect(await failing('check')).toMatch(/^78: .*config\.toml:\d+: .*shedule.*schedule/);
     expect(await failing('run')).toMatch(/^78: .*shedule/);
   });
 });
