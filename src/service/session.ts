@@ -23,6 +23,8 @@ export interface SessionDeps {
   /** Called after each activation. */
   readonly onActivated?: ((thingId: string, isAgain: boolean) => void) | undefined;
   readonly onShared?: (() => void) | undefined;
+  /** The last successful call before a reload of the configuration, ISO 8601. */
+  readonly lastContactAt?: string | undefined;
 }
 
 /** A single call makes a few attempts; callers with a schedule come back anyway. */
@@ -51,13 +53,14 @@ export interface ServiceStatus {
 export class ServiceSession implements ProvisioningService {
   readonly #deps: SessionDeps;
   readonly #identity: ActivatedIdentity;
-  #contact: ServiceStatus = { lastError: undefined, lastContactAt: undefined };
+  #contact: ServiceStatus;
   #lastFailure: AgentError | undefined;
   /** By the monotonic clock: when the service's record of the current version is compared again. */
   #recordDueMs = Number.NEGATIVE_INFINITY;
 
   constructor(deps: SessionDeps) {
     this.#deps = deps;
+    this.#contact = { lastError: undefined, lastContactAt: deps.lastContactAt };
     this.#identity = new ActivatedIdentity({
       ...deps,
       onActivated: (thingId, isAgain) => {

@@ -56,6 +56,8 @@ interface ReusedParts {
   readonly history?: History;
   /** Counts the bytes on the connections to the service since this process started. */
   readonly traffic?: Traffic;
+  readonly config?: Config;
+  readonly session?: ServiceSession;
 }
 
 /**
@@ -94,6 +96,7 @@ export async function wire(config: Config, world: Runtime, before: ReusedParts |
       world.onActivated?.();
     },
     onShared: () => void security.record('serial-number-shared', serialNumber),
+    lastContactAt: contactBefore(config, before),
   });
   const journal = before?.journal;
   const engine = await wireEngine({ config, world, trust, security, history, journal, service: session });
@@ -109,4 +112,9 @@ export function refuseOtherSerialNumber(old: Wiring | undefined, { serialNumber 
   if (old === undefined || old.serialNumber === serialNumber) return;
   const message = `the serial number was ${old.serialNumber}, and would be ${serialNumber}`;
   throw new DaemonError('serial-number-changed', message);
+}
+
+/** Returns the time of the last contact with the same service before a reload. */
+function contactBefore({ service }: Config, before: ReusedParts | undefined): string | undefined {
+  return before?.config?.service.url === service.url ? before.session?.contact.lastContactAt : undefined;
 }

@@ -319,6 +319,19 @@ describe('agent run', () => {
     expect(await stop(daemon)).toBe(0);
   });
 
+  // Regression: "not reached since the start" after a reload.
+  test('keeps the time of the last contact when it reads its configuration again', async () => {
+    const told = Promise.withResolvers<string>();
+    const daemon = await gateway.startDaemon((line) => line.includes('was read again') && told.resolve(line));
+    expect((await gateway.run('check')).exitCode).toBe(0);
+    await service[Symbol.asyncDispose]();
+    await gateway.configure(options({ updateToml: 'max_attempts = 4' }));
+    daemon.kill('SIGHUP');
+    await told.promise;
+    expect(await gateway.json('status')).toMatchObject({ service: { lastContactAt: matching(/^20/) } });
+    expect(await stop(daemon)).toBe(0);
+  });
+
   test('keeps the old configuration when the new one is invalid, and reports it', async () => {
     const told = Promise.withResolvers<string>();
     const daemon = await gateway.startDaemon((line) => line.includes('an older one') && told.resolve(line));
