@@ -81,8 +81,14 @@ export class PackageInstaller {
     return (await this.#request()) !== undefined && (await this.last()) === undefined;
   }
 
-  /** Forgets an exchange of an earlier update. */
-  async clear(): Promise<void> {
+  /**
+   * Forgets an exchange of an earlier update. One that has not ended, since the journal of that update was lost, ends
+   * first: the installer restores the previous package.
+   */
+  async clear(name: string, signal: AbortSignal): Promise<void> {
+    const request = await this.#request();
+    if (request !== undefined && (await this.#result(request.id)) === undefined)
+      await this.exchange({ package: name, want: request.want, otherwise: request.otherwise }, () => {}, signal);
     const { directory, fs } = this.#options.store;
     for (const name of ['request', 'result', 'fallback']) await fs.rm(join(directory, name), { force: true });
   }

@@ -45,7 +45,7 @@ export function createPackageTarget(
     kind: 'package',
     name,
     openFile: async (opening, signal) => {
-      await guard.clear();
+      await guard.clear(settings.package, signal);
       return openPackageFile(store, opening, async (path) => requireFields(path, settings.package, run, signal));
     },
     digestOf: async (sizeBytes, _signal, digest) =>

@@ -1,4 +1,4 @@
-import { readdir, truncate, writeFile } from 'node:fs/promises';
+import { readdir, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { beforeEach, describe, expect, test } from 'vitest';
@@ -167,6 +167,15 @@ describe('a package of an update', () => {
     await installWell(newer);
     expect(dpkg.exchanges).toEqual(['1.0 → 1.0', '1.0 → 1.1']);
   });
+});
+
+// Regression in the sweep: after the journal was lost, a half installed package was kept as the previous one.
+test('an exchange without a result ends before the next package is staged', async () => {
+  await installWell(newer);
+  await rm(join(root, 'app/result'));
+  await stage(newest);
+  expect(dpkg.exchanges).toEqual(['1.0 → 1.1', '1.1 → 1.1']);
+  expect(await readdir(join(root, 'app'))).not.toContain('request');
 });
 
 describe('what an update left', () => {
