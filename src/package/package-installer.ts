@@ -82,8 +82,8 @@ export class PackageInstaller {
   }
 
   /**
-   * Forgets an exchange of an earlier update. One that has not ended, since the journal of that update was lost, ends
-   * first: the installer restores the previous package.
+   * Forgets an exchange of an earlier update. If it has not ended, since the journal of that update was lost, the
+   * installer first restores the previous package.
    */
   async clear(name: string, signal: AbortSignal): Promise<void> {
     const request = await this.#request();
