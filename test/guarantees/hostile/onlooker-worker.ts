@@ -15,7 +15,7 @@ async function timed<T>(work: () => Promise<T>): Promise<{ readonly value: T; re
 
 async function look(runDirectory: string): Promise<object> {
   const status = timed(async () => {
-    const client = await connectToDaemon(runDirectory, {}, AbortSignal.timeout(PATIENCE_MS));
+    const client = await connectToDaemon(runDirectory, { greetingMs: PATIENCE_MS }, AbortSignal.timeout(PATIENCE_MS));
     if (client === undefined) throw new Error('the daemon has gone');
     await client.status({}, AbortSignal.timeout(PATIENCE_MS));
     return client.queue({}, AbortSignal.timeout(PATIENCE_MS));
