@@ -200,7 +200,7 @@ const problemOfDaemon: ReadonlyMap<DaemonStatus, Problem> = new Map<DaemonStatus
  * Returns the problems, the worst first. A manually installed file that was refused is not a problem, since the
  * operator saw the error. Pure.
  */
-export function troublesOf(facts: ProblemInput): readonly Problem[] {
+export function problemsOf(facts: ProblemInput): readonly Problem[] {
   const { phase, daemon, thingId, boards, lastOutcome, service, telemetry } = facts;
   const { canUpdate, distrust, isConfigUnusable } = facts;
   const found = new Set<Problem | false>([

@@ -26,8 +26,8 @@ export async function openLocalAgent(
   await refuseStranger(loaded.config.paths.state);
   await using opened = new AsyncDisposableStack();
   opened.use(await acquireLock(lockPath(loaded), purpose, signal));
-  const configTrouble = async (): Promise<string | undefined> => timeZoneTrouble(world, signal);
-  const wiring = opened.use(await wire(loaded.config, { ...world, configTrouble }, undefined, signal));
+  const configProblem = async (): Promise<string | undefined> => timeZoneTrouble(world, signal);
+  const wiring = opened.use(await wire(loaded.config, { ...world, configProblem }, undefined, signal));
   await recordTrustChanges(wiring.security, loaded, wiring.trust, signal);
   return createAgent({ daemon: false, warnings: warningsOf(loaded), wiring: () => wiring, resources: opened.move() });
 }

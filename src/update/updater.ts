@@ -159,11 +159,11 @@ export class Updater {
     flags: InstallFlags,
     { onEvent, signal }: { readonly onEvent: OnEvent; readonly signal: AbortSignal },
   ): Promise<OperationOutcome> {
-    const { journal, clock, configTrouble } = this.#deps.ports;
+    const { journal, clock, configProblem } = this.#deps.ports;
     const { standstill } = journal.state;
     const deferral = flags.force
       ? undefined
-      : mayTry({ standstill, nowMs: clock.nowMs(), configTrouble: await configTrouble() });
+      : mayTry({ standstill, nowMs: clock.nowMs(), configProblem: await configProblem() });
     const isList = await isListInFile(source, deferral, this.#ports(onEvent, signal), this.#deps.hooks);
     if (deferral !== undefined && !isList) return { kind: 'deferred', version: name, ...deferral };
     const order = { version: { name }, by: 'file', source, ...flags, isList } as const;

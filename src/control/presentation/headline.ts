@@ -1,4 +1,4 @@
-import { failsForLong, stateOf, troublesOf } from '../gateway-state.ts';
+import { failsForLong, stateOf, problemsOf } from '../gateway-state.ts';
 import type { GatewayState, Problem } from '../gateway-state.ts';
 import type { Activity, HoldReport, OutcomeReport, StatusReport } from '../reports.ts';
 import { formatBytes } from './bytes.ts';
@@ -21,7 +21,7 @@ export function headlineParts(
   report: StatusReport,
   when: When,
 ): { readonly tone: Tone; readonly running: string; readonly matter: string } {
-  const problems = report.problems ?? troublesOf(report);
+  const problems = report.problems ?? problemsOf(report);
   const state = report.state ?? stateOf({ ...report, problems });
   const { tone, text } = matterOf(report, state, problems, when);
   return { tone, running: sentence(runningText(report)), matter: sentence(text) };

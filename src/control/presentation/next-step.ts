@@ -1,4 +1,4 @@
-import { stateExitCodes, stateOf, troublesOf } from '../gateway-state.ts';
+import { stateExitCodes, stateOf, problemsOf } from '../gateway-state.ts';
 import type { DeferralCode, GatewayState, Problem } from '../gateway-state.ts';
 import { partialFlashAdvice } from '../partial-flash.ts';
 import type { NextStep, StatusReport } from '../reports.ts';
@@ -19,7 +19,7 @@ type StepOf = (report: StatusReport) => Step;
  * act, as for `agent status --exit-code`. Pure.
  */
 export function nextStepOf(report: StatusReport): NextStep {
-  const found = report.problems ?? troublesOf(report);
+  const found = report.problems ?? problemsOf(report);
   const state = report.state ?? stateOf({ ...report, problems: found });
   const { act = 'wait', or, ...operation } = stepOf(report, state, found);
   const isNeeded = stateExitCodes[state] > 0;

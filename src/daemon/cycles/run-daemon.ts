@@ -264,8 +264,8 @@ export class Daemon {
     const { world } = this.#deps;
     const { config } = loaded;
     const old = this.#wiring;
-    const configTrouble = async () => (await checkLoadedConfig(this.#readAgain)).trouble;
-    const around = { ...this.#telemetry.around(world), configTrouble };
+    const configProblem = async () => (await checkLoadedConfig(this.#readAgain)).trouble;
+    const around = { ...this.#telemetry.around(world), configProblem };
     const wiring = await wire(config, around, old, this.#signal);
     wiring.messaging?.attend({ onWake: () => this.#alarmClock.wake(), onProgress: () => this.#liveness.progress() });
     try {

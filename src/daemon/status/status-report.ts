@@ -1,4 +1,4 @@
-import { stateOf, troublesOf } from '../../control/gateway-state.ts';
+import { stateOf, problemsOf } from '../../control/gateway-state.ts';
 import { nextStepOf } from '../../control/presentation/next-step.ts';
 import type { StatusReport } from '../../control/reports.ts';
 import type { BrokerReport } from '../../service/messaging/transport.ts';
@@ -23,7 +23,7 @@ export function statusReport(state: UpdateState, around: StatusInput): StatusRep
   const known = { ...around.asItIs, ...derivedFields(state, around) };
   const { daemon, canUpdate, distrust, isConfigUnusable } = around;
   const hasForgotten = isForgotten(state);
-  const problems = troublesOf({ ...known, daemon, canUpdate, distrust, isConfigUnusable, hasForgotten });
+  const problems = problemsOf({ ...known, daemon, canUpdate, distrust, isConfigUnusable, hasForgotten });
   const report = {
     running: runningReport(state, around.booted),
     state: stateOf({ ...known, problems }),

@@ -161,7 +161,7 @@ function wireUpdater(deps: UpdaterDeps): Updater {
     listInEffect: async () => trust.listInEffect(),
     appliedList: () => trust.collectNews(),
     meteredLink: async () => findMeteredLink(update.metered),
-    configTrouble: async () => world.configTrouble?.(),
+    configProblem: async () => world.configProblem?.(),
     isVersionConfigured: config.device.factoryVersion !== undefined,
     newAttemptId: randomUUID,
     onRefused: async (error: AgentError) => recordRejection(security, error),

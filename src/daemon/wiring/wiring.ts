@@ -37,7 +37,7 @@ export interface Runtime {
    * Returns the reason why the next start of the agent would reject its configuration, if any. Absent if it was just
    * read.
    */
-  readonly configTrouble?: () => Promise<string | undefined>;
+  readonly configProblem?: () => Promise<string | undefined>;
   /** Called with the time that the service's clock shows. */
   readonly onServiceTime?: (atMs: number) => void;
   /** Called when the gateway was activated, for the first time or again. */

@@ -9,9 +9,9 @@ import type { Blocked, Waiting } from '../journal/versions.ts';
 const LONGEST_EXHAUSTION_MS = 30 * 86_400_000;
 
 /** A day with the default schedule. */
-export const LONGEST_PAUSE_LOOKS = 95;
+export const MAX_PAUSE_CHECKS = 95;
 /** A check counts as this time, if the clock is synchronized. */
-export const LOOK_MS = 15 * 60_000;
+export const CHECK_MS = 15 * 60_000;
 /**
  * This number of interrupted attempts is attributed to power or network; more may mean a release that kills the agent.
  */
@@ -28,16 +28,16 @@ export function pauseLeft(
 
 /** Returns the number of checks to skip after this number of failures in a row: 0, 1, 3, 7 and so on. */
 function pauseAfter(failures: number): number {
-  return failures === 0 ? 0 : Math.min(2 ** (failures - 1) - 1, LONGEST_PAUSE_LOOKS);
+  return failures === 0 ? 0 : Math.min(2 ** (failures - 1) - 1, MAX_PAUSE_CHECKS);
 }
 
 /**
  * Returns the number of checks that remain of a pause. Checks and time both end it, whichever comes first: a gateway
  * without a clock counts checks, and a gateway that is rarely on goes by the clock.
  */
-export function checksLeft(waiting: Waiting, pauseLooks: number, nowMs: number): number {
+export function checksLeft(waiting: Waiting, pauseChecks: number, nowMs: number): number {
   const passedMs = elapsedSince(waiting.since, nowMs) ?? 0;
-  return Math.max(0, pauseLooks - Math.max(waiting.looks ?? 0, Math.floor(passedMs / LOOK_MS)));
+  return Math.max(0, pauseChecks - Math.max(waiting.looks ?? 0, Math.floor(passedMs / CHECK_MS)));
 }
 
 /** True if the time has passed. Without a clock it never does. */
@@ -56,10 +56,10 @@ function elapsedSince(at: string | undefined, nowMs: number): number | undefined
  * Returns the number of checks that a release has to wait that was installed and replaced before. The first return is
  * free, since an operator may go back and forth; each further one takes four times as long, up to a day.
  */
-export function flapDelayMs(turns: UpdateState['turns'], digest: string | undefined, nowMs: number): number {
+export function flapChecksLeft(turns: UpdateState['turns'], digest: string | undefined, nowMs: number): number {
   const returns = turns?.installed.filter((known) => known === digest).length ?? 0;
   if (turns === undefined || returns < 2) return 0;
-  return checksLeft(turns, Math.min(4 ** (returns - 1), LONGEST_PAUSE_LOOKS), nowMs);
+  return checksLeft(turns, Math.min(4 ** (returns - 1), MAX_PAUSE_CHECKS), nowMs);
 }
 
 /**
@@ -107,7 +107,7 @@ export function isFull(
  * True if a failure does not show a fault of the release: a login page of the network was delivered instead, the medium
  * failed, or the service has the full image of a delta later.
  */
-export function isCurable({ exit, code }: AgentError): boolean {
+export function isEnvironmental({ exit, code }: AgentError): boolean {
   return exit === 'protocol' || code === 'delta-base-mismatch' || (exit === 'disk' && code !== 'slot-too-small');
 }
 

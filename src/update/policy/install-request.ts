@@ -68,7 +68,7 @@ export interface UpdatePorts {
   /** Returns the metered interface of the connection to the service, if it is metered. */
   readonly meteredLink: () => Promise<string | undefined>;
   /** Returns the reason for which the next start of the agent would reject its configuration, if any. */
-  readonly configTrouble: () => Promise<string | undefined>;
+  readonly configProblem: () => Promise<string | undefined>;
   /** Runs a consent hook. */
   readonly askHook?: ConsentHook | undefined;
   /** True if this notification hook is configured. */

@@ -6,7 +6,7 @@ import type { Attempt, ManualHold, UpdateState, VersionEntry } from '../journal/
 import { entryOf } from '../journal/versions.ts';
 import type { Firmware } from '../journal/versions.ts';
 import type { Deferral, Deferred } from '../outcome.ts';
-import { flapDelayMs, pauseLeft, isActive, isExhausted, isFull } from './backoff.ts';
+import { flapChecksLeft, pauseLeft, isActive, isExhausted, isFull } from './backoff.ts';
 
 /** An attempt has to wait. It remains, and resumes later. */
 export class AttemptDeferred extends Error {
@@ -41,7 +41,7 @@ export interface GatewayFacts {
   /** Minutes since local midnight; undefined if the clock is not synchronized. */
   readonly minuteOfDay: number | undefined;
   /** The reason why the next start of the agent would reject its configuration. */
-  readonly configTrouble: string | undefined;
+  readonly configProblem: string | undefined;
   /** The metered interface that leads to the service. */
   readonly meteredLink: string | undefined;
 }
@@ -72,7 +72,7 @@ const rules: Readonly<Record<DeferralCode, readonly [Consequence, Rule]>> = {
   'on-hold': ['resumes', ({ standstill, nowMs }) => describeHold(activeHold(standstill, nowMs))],
   'manual-override': ['ends', ({ release }) => release && overrideReason(release)],
   quarantined: ['ends', ({ release }) => release && blockedReason(release)],
-  'config-unusable': ['resumes', ({ configTrouble }) => configTrouble],
+  'config-unusable': ['resumes', ({ configProblem }) => configProblem],
   cancelled: ['ends', ({ release }) => (isCancelled(release) ? 'cancelled by an operator' : undefined)],
   'attempts-exhausted': ['ends', ({ release }) => release && attemptsReason(release)],
   'retry-backoff': ['resumes after checks', ({ release }) => release && backoffReason(release)],
@@ -156,7 +156,7 @@ function backoffReason(release: ReleaseFacts): string | undefined {
 function flappingReason(release: ReleaseFacts): string | undefined {
   const { state, nowMs, manual, digest } = release;
   const known = waiting(release)?.digest ?? digest;
-  const left = manual ? 0 : flapDelayMs(state.turns, known, nowMs);
+  const left = manual ? 0 : flapChecksLeft(state.turns, known, nowMs);
   if (left === 0) return undefined;
   const other = state.installed?.version.name ?? 'another version';
   return `it and ${other} replaced each other again and again; ${moreChecks(left)}`;

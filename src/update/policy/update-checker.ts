@@ -76,7 +76,7 @@ export class UpdateChecker {
 
   async #evaluate(offered: Version | undefined, flags: CheckOptions): Promise<CheckResult> {
     const { ports } = this.#deps;
-    this.#found = { offered, meteredLink: await ports.meteredLink(), configTrouble: await ports.configTrouble() };
+    this.#found = { offered, meteredLink: await ports.meteredLink(), configProblem: await ports.configProblem() };
     const { state } = ports.journal;
     const next = offersAnother(state, offered) ? advance(state, named(offered)) : state;
     return this.#plan(next, flags, this.#found);

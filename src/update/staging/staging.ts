@@ -9,7 +9,7 @@ import type { Figures, PartitionRecord } from '../journal/state.ts';
 import { entryOf } from '../journal/versions.ts';
 import type { Blocked } from '../journal/versions.ts';
 import type { Deferral } from '../outcome.ts';
-import { activeEntries, isCurable, quarantinedError } from '../policy/backoff.ts';
+import { activeEntries, isEnvironmental, quarantinedError } from '../policy/backoff.ts';
 import { isoTime } from '../policy/install-request.ts';
 import type { InstallRequest, UpdatePorts } from '../policy/install-request.ts';
 import { AttemptDeferred, mayTry } from '../policy/may-try.ts';
@@ -271,7 +271,7 @@ export class Staging {
         outcome: refused ? 'refused' : 'failed',
         code: error.code,
         reason: error.message,
-        curable: isCurable(error),
+        curable: isEnvironmental(error),
       },
     });
   }

@@ -96,7 +96,7 @@ export async function evaluateTrial(ports: UpdatePorts): Promise<TrialResult> {
   const { phase } = await journal.append({ type: 'health-check-started' });
   const failure =
     (await findRevocation(phase, ports)) ??
-    (hasSlotPayload(phase.firmware) ? await checkHealth(ports) : await keepRunning(ports)) ??
+    (hasSlotPayload(phase.firmware) ? await checkHealth(ports) : await keepExpectedSlot(ports)) ??
     (hasBoards(phase.firmware) ? ((await tryBoards(phase, ports)) ?? (await checkHealth(ports))) : undefined);
   return failure === undefined ? commitTrial(phase, ports) : abandonTrial(failure, ports);
 }
@@ -132,7 +132,7 @@ async function tryBoards(phase: PhaseOf<'trial'>, ports: UpdatePorts): Promise<T
  * Keeps the running slot while boards alone are on trial: it was committed before, and its boot counters are renewed as
  * at every start. Throws if the bootloader fell back to another slot since, for which the boards were not meant.
  */
-async function keepRunning(ports: UpdatePorts): Promise<TrialFailure | undefined> {
+async function keepExpectedSlot(ports: UpdatePorts): Promise<TrialFailure | undefined> {
   const booted = await ports.bootloader.bootedSlot(ports.signal);
   const committed = ports.journal.state.installed?.slot ?? booted;
   await keepSlot({ booted }, ports);

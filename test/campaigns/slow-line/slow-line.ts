@@ -55,7 +55,7 @@ const DEVICE_TYPE = 'far-gateway';
 const MOST_LIVES = 400;
 const BLOCK_BYTES = 1024 * 1024;
 const settings = { attempts: 3, window: undefined, quarantineMs: Infinity };
-const wired = { meteredLink: undefined, configTrouble: undefined };
+const wired = { meteredLink: undefined, configProblem: undefined };
 const circumstances = { policy: settings, minuteOfDay: 0, ...wired, manual: false, force: false };
 
 class Arrived extends Error {}

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { stateExitCodes, stateOf, troublesOf } from '../../../src/control/gateway-state.ts';
+import { stateExitCodes, stateOf, problemsOf } from '../../../src/control/gateway-state.ts';
 import type { GatewayState, Problem, ProblemInput } from '../../../src/control/gateway-state.ts';
 
 const calm: ProblemInput = {
@@ -77,7 +77,7 @@ describe('the state of a gateway, in words that stay', () => {
     ['goes back', { phase: 'rolling-back' }, [], ['rolling-back', 1]],
   ])('%s', (_why, facts, troubles, [state, exitCode]) => {
     const whole = { ...calm, ...facts };
-    expect(troublesOf(whole)).toEqual(troubles);
+    expect(problemsOf(whole)).toEqual(troubles);
     expect(stateOf({ ...whole, problems: troubles })).toBe(state);
     expect(stateExitCodes[state]).toBe(exitCode);
   });

@@ -1,5 +1,5 @@
 import type { FileReport } from '../../../control/file-report.ts';
-import { stateExitCodes, stateOf, troublesOf } from '../../../control/gateway-state.ts';
+import { stateExitCodes, stateOf, problemsOf } from '../../../control/gateway-state.ts';
 import type { DoctorFinding } from '../../../control/reports.ts';
 import { AgentError, exitCodes } from '../../../system/errors.ts';
 import { commandsOf, throughDaemon } from '../../arguments/command.ts';
@@ -90,7 +90,7 @@ async function status(typed: ParsedCommand, context: CliContext): Promise<number
   const report = await readStatus(context);
   const exitCode = printResult(report, (page) => renderStatus(report, page), typed, context);
   if (!typed.flags.has('exit-code')) return exitCode;
-  return stateExitCodes[report.state ?? stateOf({ ...report, problems: troublesOf(report) })];
+  return stateExitCodes[report.state ?? stateOf({ ...report, problems: problemsOf(report) })];
 }
 
 async function check(typed: ParsedCommand, context: CliContext): Promise<number> {

@@ -101,7 +101,7 @@ export class Program {
         return `attempt-${hardware.attempts}`;
       },
       meteredLink: async () => undefined,
-      configTrouble: async () => undefined,
+      configProblem: async () => undefined,
       settings: {
         defaultTarget: TARGET,
         bootingTarget: TARGET,

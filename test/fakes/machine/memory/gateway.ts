@@ -138,7 +138,7 @@ export class Gateway {
       nowMs: 0,
       minuteOfDay: 0,
       meteredLink: undefined,
-      configTrouble: undefined,
+      configProblem: undefined,
       manual: true,
       force,
     });

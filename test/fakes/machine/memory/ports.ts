@@ -22,7 +22,7 @@ export function portsWith(parts: Parts & Partial<UpdatePorts>): UpdatePorts {
     log: silentLog,
     imageVersion: async () => undefined,
     meteredLink: async () => undefined,
-    configTrouble: async () => undefined,
+    configProblem: async () => undefined,
     newAttemptId: () => 'none',
     onProgress: () => {},
     settings: portSettings,

@@ -120,7 +120,7 @@ describe('a configuration file that the next start of the agent would refuse', (
 
   beforeEach(async () => {
     technician = await begin();
-    technician.configTrouble = held.reason;
+    technician.configProblem = held.reason;
   });
 
   test('starts no update whose trial would fail, and counts no failure; with the file fixed, it starts', async () => {
@@ -131,7 +131,7 @@ describe('a configuration file that the next start of the agent would refuse', (
       phase: { kind: 'idle' },
       versions: [{ version: { id: '1' }, begun: 0 }],
     });
-    technician.configTrouble = undefined;
+    technician.configProblem = undefined;
     expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
   });
 

@@ -26,7 +26,7 @@ export class Technician {
   /** The interface through which downloads cost, if that is the way to the service. */
   meteredLink: string | undefined;
   /** Reason why the next start of the agent would reject its configuration. */
-  configTrouble: string | undefined;
+  configProblem: string | undefined;
   /** Called when a list took effect. */
   onListTaken: () => void = () => {};
   /** The number of the last list that took effect; each has the next one. */
@@ -88,7 +88,7 @@ export class Technician {
         revoked,
         listInEffect: async () => this.listNumber,
         meteredLink: async () => this.meteredLink,
-        configTrouble: async () => this.configTrouble,
+        configProblem: async () => this.configProblem,
       },
       service: this.gateway.service,
       settings,

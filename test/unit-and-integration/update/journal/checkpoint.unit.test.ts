@@ -71,7 +71,7 @@ describe('a transfer that the power cuts again and again', () => {
     minuteOfDay: 0,
     nowMs: 0,
     meteredLink: undefined,
-    configTrouble: undefined,
+    configProblem: undefined,
     manual: false,
     force: false,
   };

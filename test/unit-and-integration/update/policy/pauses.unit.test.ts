@@ -10,7 +10,7 @@ import {
   countProgress,
   entryOf,
 } from '../../../../src/update/journal/versions.ts';
-import { LONGEST_PAUSE_LOOKS, LOOK_MS, pauseLeft } from '../../../../src/update/policy/backoff.ts';
+import { MAX_PAUSE_CHECKS, CHECK_MS, pauseLeft } from '../../../../src/update/policy/backoff.ts';
 import { Gateway } from '../../../fakes/machine/memory/gateway.ts';
 import { MemoryService } from '../../../fakes/machine/memory/memory-service.ts';
 import { plainFirmware, openPlainFirmware } from '../plain-firmware.ts';
@@ -63,9 +63,9 @@ function daysUntilTried({
   hasClock,
 }: typeof life extends fc.Arbitrary<infer T> ? T : never): number {
   const clock = (day: number, look: number): number =>
-    hasClock ? START_MS + day * DAY_MS + look * LOOK_MS : UNSET_CLOCK_MS + look * LOOK_MS;
+    hasClock ? START_MS + day * DAY_MS + look * CHECK_MS : UNSET_CLOCK_MS + look * CHECK_MS;
   let tries = failedTimes(failures, clock(0, 0));
-  for (let day = 0; day <= LONGEST_PAUSE_LOOKS; day += 1) {
+  for (let day = 0; day <= MAX_PAUSE_CHECKS; day += 1) {
     const restored: unknown = JSON.parse(JSON.stringify(tries));
     expect(restored).toEqual(tries);
     for (let look = 0; look < looksADay; look += 1) {
@@ -90,8 +90,8 @@ describe('a pause after failures', () => {
     fc.assert(
       fc.property(life, (gateway) => {
         const days = daysUntilTried(gateway);
-        expect(days).toBeLessThanOrEqual(Math.ceil(LONGEST_PAUSE_LOOKS / gateway.looksADay));
-        expect(days).toBeLessThanOrEqual(gateway.hasClock ? 1 : LONGEST_PAUSE_LOOKS);
+        expect(days).toBeLessThanOrEqual(Math.ceil(MAX_PAUSE_CHECKS / gateway.looksADay));
+        expect(days).toBeLessThanOrEqual(gateway.hasClock ? 1 : MAX_PAUSE_CHECKS);
       }),
     );
   });
@@ -102,7 +102,7 @@ describe('a pause after failures', () => {
         const atMs = hasClock ? START_MS : UNSET_CLOCK_MS;
         const left = pauseLeft(failedTimes(failures, atMs), atMs);
         expect(left).toBeGreaterThanOrEqual(pauseLeft(failedTimes(Math.max(0, failures - 1), atMs), atMs));
-        expect(left).toBeLessThanOrEqual(LONGEST_PAUSE_LOOKS);
+        expect(left).toBeLessThanOrEqual(MAX_PAUSE_CHECKS);
       }),
     );
   });

@@ -15,7 +15,7 @@ const calm: PlanInput = {
   minuteOfDay: 720,
   nowMs: 0,
   meteredLink: undefined,
-  configTrouble: undefined,
+  configProblem: undefined,
   manual: false,
   force: false,
 };
