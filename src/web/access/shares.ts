@@ -36,8 +36,14 @@ export class Shares<T> {
   }
 }
 
+const IPV6_GROUPS = 8;
+
 /** The address of a peer; for IPv6 its first 64 bits, since one household has all addresses with these. */
 export function addressOf({ remoteAddress = 'this machine' }: Pick<Socket, 'remoteAddress'>): string {
   const address = remoteAddress.replace(/^::ffff:/, '');
-  return address.includes(':') ? `${address.split(':').slice(0, 4).join(':')}::` : address;
+  if (!address.includes(':')) return address;
+  const [head = [], tail = []] = address.split('::').map((half) => half.split(':').filter((group) => group !== ''));
+  const zeros = Array.from({ length: IPV6_GROUPS - head.length - tail.length }, () => '0');
+  const groups = address.includes('::') ? [...head, ...zeros, ...tail] : head;
+  return `${groups.slice(0, 4).join(':')}::`;
 }

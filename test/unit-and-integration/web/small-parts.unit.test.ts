@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import type { SensorReport } from '../../../src/control/telemetry-protocol.ts';
 import { Password } from '../../../src/web/access/password.ts';
 import { hasToken, Sessions } from '../../../src/web/access/sessions.ts';
+import { addressOf } from '../../../src/web/access/shares.ts';
 import { availableOperations } from '../../../src/web/act/action-forms.ts';
 import { orderOf } from '../../../src/web/act/actions.ts';
 import { plainName } from '../../../src/web/act/upload.ts';
@@ -244,4 +245,17 @@ describe('what is shown', () => {
     const words = 'Safe to power off, except for readings of the last seconds: first run agent queue sync';
     expect(state.text).toContain(`<p>${words}${end}</p>`);
   });
+});
+
+// Regression: of a compressed IPv6 address other bits counted, so that one host had thousands of addresses.
+test.each([
+  ['fe80::1:2:3:4', 'fe80:0:0:0::'],
+  ['fe80::a:b:3:4', 'fe80:0:0:0::'],
+  ['2001:db8::5:6:7:8', '2001:db8:0:0::'],
+  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::'],
+  ['::1', '0:0:0:0::'],
+  ['::ffff:192.0.2.7', '192.0.2.7'],
+  ['192.0.2.7', '192.0.2.7'],
+])('the address %s counts as %s', (remoteAddress, expected) => {
+  expect(addressOf({ remoteAddress })).toBe(expected);
 });
