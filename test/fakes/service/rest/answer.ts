@@ -109,12 +109,8 @@ function checkContentType({ headers }: Request): void {
 
 /** An object, a number or a plain text: interface.md, "Property value operations". */
 function readValue(body: string): unknown {
-  try {
-    return parseExactly(body);
-  } catch (error) {
-    if (error instanceof SyntaxError) return body;
-    throw error;
-  }
+  const value = parseExactly(body);
+  return value === undefined ? body : value;
 }
 
 const timestamp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z$/;
