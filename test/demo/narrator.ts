@@ -1,7 +1,5 @@
 import process from 'node:process';
 
-import { phaseTitles } from '../../src/control/presentation/phases.ts';
-
 const { stdout } = process;
 const colours = stdout.isTTY && process.env['NO_COLOR'] === undefined;
 const paint = (code: string, text: string): string => (colours ? `\u001B[${code}m${text}\u001B[0m` : text);
@@ -44,17 +42,13 @@ function say(text: string): void {
 
 /** Internal lines, and lines that any gateway without a time server prints. */
 const untold =
-  /^(recovering|checking|activated|as Thing ID|no time synchronization found|No interrupted update|The download of|Nothing to do)|the gateway is rebooting/;
+  /^(recovering|checking(?! health)|activated|as Thing ID|no time synchronization found|No interrupted update|The download of|Nothing to do)|the gateway is rebooting/;
 
-/** `2026-11-21T04:47:46.314Z info  health phase=health`; undefined for a line that the demo omits. */
+/** `2026-11-21T04:47:46.314Z info  checking health phase=health`; undefined for a line that the demo omits. */
 function retold(line: string): string | undefined {
   const [, level = 'info', message = line] = /^\S+Z (\w+) +(.*?)(?: \w+=\S*)*$/.exec(line) ?? [];
   if (level !== 'info') return `${level}: ${message}`;
-  if (untold.test(message)) return undefined;
-  const [name = '', detail] = message.split(/: (.*)/s, 2);
-  const title = Object.entries(phaseTitles).find(([phase]) => phase === name)?.[1];
-  if (title === undefined) return message;
-  return detail === undefined ? title : `${title}: ${detail}`;
+  return untold.test(message) ? undefined : message;
 }
 
 function cut(line: string): string {
