@@ -9,6 +9,7 @@ import { Deadline } from '../../../system/time/deadline.ts';
 import { TelemetryError } from '../../errors.ts';
 import { sourceFailed } from '../source.ts';
 import { tcpFrame, tcpFrameLength, tcpPdu } from './modbus-codec.ts';
+import { SilentUnits } from './silent-units.ts';
 
 export interface TcpRequest {
   readonly unit: number;
@@ -30,7 +31,8 @@ const MAX_OTHERS = 100;
  */
 export class TcpDevice implements Disposable {
   readonly #destination: Destination;
-  readonly #clock: Pick<Clock, 'sleep'>;
+  readonly #clock: Pick<Clock, 'monotonicMs' | 'sleep'>;
+  readonly #units: SilentUnits;
   readonly #turns = new SerialQueue(1);
   /** While a connection is being opened. */
   #dialing: Dialing | undefined;
@@ -40,9 +42,10 @@ export class TcpDevice implements Disposable {
   /** The number of an answer to another request. */
   #other: number | undefined;
 
-  constructor(destination: Destination, clock: Pick<Clock, 'sleep'>) {
+  constructor(destination: Destination, clock: Pick<Clock, 'monotonicMs' | 'sleep'>) {
     this.#destination = destination;
     this.#clock = clock;
+    this.#units = new SilentUnits(clock);
   }
 
   /** Returns the PDU of the answer. Throws TelemetryError. */
@@ -56,7 +59,7 @@ export class TcpDevice implements Disposable {
     };
     const inTurn = async (): Promise<Uint8Array> => {
       using deadline = new Deadline(timeoutMs, late, signal);
-      return await this.#patiently(request, deadline.signal);
+      return await this.#units.ask(unit, async () => this.#patiently(request, deadline.signal));
     };
     return this.#turns.run(inTurn, signal);
   }
