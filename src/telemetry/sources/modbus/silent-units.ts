@@ -16,7 +16,7 @@ const FIRST_PAUSE_MS = 5_000;
 const LONGEST_PAUSE_MS = 60_000;
 
 /**
- * Keeps a unit that does not answer from holding the line or connection for the others: after two requests without an
+ * Keeps a silent unit from holding the connection for the others: after two requests without an
  * answer it gets one request per pause, which grows to a minute. A unit alone is always asked.
  */
 export class SilentUnits {
