@@ -1,7 +1,7 @@
 import { isUnresponsive } from '../../control/control-errors.ts';
 import type { AgentOperations } from '../../control/operations.ts';
 import type { StatusReport } from '../../control/reports.ts';
-import { AgentError, valueOrError } from '../../system/errors.ts';
+import { AgentError, mapError, valueOrError } from '../../system/errors.ts';
 import type { DaemonAbsence, CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
 import { pageFor } from '../screen/page.ts';
@@ -22,14 +22,20 @@ export async function withReadOnlyAgent<T>(
   return await read(await checked(agent));
 }
 
-/** Reads the status. If the configuration is invalid and no daemon responds, reads it by the valid part. */
+/**
+ * Reads the status. If the configuration is invalid and no daemon responds, reads it by the valid part. Throws the error
+ * of the configuration if this user may not read the state.
+ */
 export async function readStatus(context: CliContext): Promise<StatusReport> {
   const { signal } = context;
   const found = await valueOrError(withReadOnlyAgent(context, (agent) => agent.status({}, signal)));
   if (!(found instanceof AgentError)) return found;
   if (found.code !== 'config-invalid') throw found;
-  await using agent = await context.readOnly(false, signal, found);
-  return await agent.status({}, signal);
+  const readPart = async (): Promise<StatusReport> => {
+    await using agent = await context.readOnly(false, signal, found);
+    return await agent.status({}, signal);
+  };
+  return mapError(readPart(), (error) => (error instanceof AgentError ? found : error));
 }
 
 async function daemonForReading(context: CliContext): Promise<AgentOperations | DaemonAbsence> {
