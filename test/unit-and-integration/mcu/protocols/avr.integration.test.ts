@@ -7,6 +7,7 @@ import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 
 import type { Board } from '../../../../src/mcu/connection.ts';
+import { McuError } from '../../../../src/mcu/errors.ts';
 import { flash, planFlash, probe } from '../../../../src/mcu/flash/flash.ts';
 import { sliceOf } from '../../../../src/mcu/images/image.ts';
 import type { Image } from '../../../../src/mcu/images/image.ts';
@@ -15,6 +16,7 @@ import type { Protocol } from '../../../../src/mcu/protocol.ts';
 import type { AvrSettings } from '../../../../src/mcu/protocols/avr-chips.ts';
 import { stk500v1 } from '../../../../src/mcu/protocols/stk500v1.ts';
 import { stk500v2 } from '../../../../src/mcu/protocols/stk500v2.ts';
+import { AgentError, valueOrError } from '../../../../src/system/errors.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { runProgram } from '../../../../src/system/processes/child-process.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
@@ -153,7 +155,11 @@ test('power lost at every page leaves Optiboot with an application that is parke
   for (let page = 0x80; page < old.sizeBytes; page += 0x80) {
     await flash({ image: old }, board, signal);
     await avr.tell(`die ${page}`);
-    await expect(flash({ image: next }, board, AbortSignal.timeout(700))).rejects.toThrow(/./);
+    const isOver = new AbortController();
+    const flashing = valueOrError(flash({ image: next }, board, isOver.signal));
+    await expect.poll(async () => avr.tell('stats')).toContain('dead=1');
+    isOver.abort(new McuError('board-timeout', 'the power is lost'));
+    expect(await flashing).toBeInstanceOf(AgentError);
     expect((await avr.flashMemory()).subarray(0, 2).toString('hex')).toBe('ffcf');
     await avr.tell('power');
   }
