@@ -72,7 +72,7 @@ export class McuError extends defineErrors('McuError', {
   ),
   'board-unknown': permanent.refused(
     'The chip, or its bootloader, is unknown.',
-    'check the protocol and the port of this target',
+    'docs/boards.md lists the supported chips; if yours is among them, check the protocol and the port of this target',
   ),
   'board-port-shared': permanent.configuration(
     'The ports of two boards are the same device, so that each would receive the image of the other.',

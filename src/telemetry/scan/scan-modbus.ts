@@ -15,7 +15,8 @@ const FIRST_UNIT = 1;
 const LAST_UNIT = 247;
 /** The deadline for the very first connection. */
 const CONNECT_MS = 5_000;
-const TCP_MS = 500;
+/** Longer than a gateway usually waits for a unit: while it waits, it answers for no other one. */
+const TCP_MS = 1_500;
 /** At 9600 baud a request and its answer take 20 ms; the rest is for the device. */
 const RTU_MS = 300;
 const MAX_FOUND = 32;
