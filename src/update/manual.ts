@@ -73,12 +73,24 @@ export async function rollBackManually(flags: RollbackOptions, intervention: Man
       ? outcomeOf(await abandonTrial(endedManually(phase.attempt.by), ports))
       : callOff(phase, intervention);
   if (phase.kind === 'rolling-back') {
-    if (runsHere) return outcomeOf(await rollBack(phase, ports));
-    throw new UpdateError('update-in-progress', `${phase.attempt.version.name} is already being rolled back`);
+    const end = await endRollback(phase, runsHere, ports);
+    if (end !== undefined) return end;
   }
   const outcome = await startRollback(otherSlot(booted), flags, ports);
   if (outcome.kind === 'installed' || outcome.kind === 'rolled-back') await deliver();
   return outcome;
+}
+
+/** Ends what is being rolled back. Returns undefined if only an earlier rollback of boards was undone by that. */
+async function endRollback(
+  phase: PhaseOf<'rolling-back'>,
+  runsHere: boolean,
+  ports: UpdatePorts,
+): Promise<Ended | undefined> {
+  const { attempt, firmware } = phase;
+  if (!runsHere) throw new UpdateError('update-in-progress', `${attempt.version.name} is already being rolled back`);
+  const end = outcomeOf(await rollBack(phase, ports));
+  return attempt.by === 'rollback' && !hasSlotPayload(firmware) ? undefined : end;
 }
 
 /**

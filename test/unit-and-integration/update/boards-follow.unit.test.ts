@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest';
 
 import { AgentError } from '../../../src/system/errors.ts';
+import { rollBackManually } from '../../../src/update/manual.ts';
 import { otherSlot } from '../../../src/update/slot.ts';
+import { recoverUpdate } from '../../../src/update/trial/recovery.ts';
 import { Gateway } from '../../fakes/machine/memory/gateway.ts';
 import { MemoryService } from '../../fakes/machine/memory/memory-service.ts';
 import { openContents } from './board-firmware.ts';
@@ -192,6 +194,22 @@ describe('an update of boards alone', () => {
     gateway.start();
     expect(await gateway.settle()).toMatchObject({ kind: 'installed' });
     expect(gateway.running).toBe(V1.gateway);
+  });
+
+  // Regression: the second rollback only finished undoing the first one, and reported success.
+  test('is rolled back after an earlier rollback that has to be undone first', async () => {
+    const gateway = await gatewayAfter(['v1', 'v2', 'meter']);
+    const meter = gateway.boards.get('meter');
+    if (meter !== undefined) meter.unplugged = true;
+    const rollBack = async (): Promise<unknown> => {
+      const ports = await gateway.ports();
+      const deps = { ports, settle: async () => recoverUpdate(ports), deliver: async () => undefined };
+      return rollBackManually({ reboot: true, force: false }, deps);
+    };
+    await expect(rollBack()).rejects.toMatchObject({ code: 'port-missing' });
+    if (meter !== undefined) meter.unplugged = false;
+    expect(await rollBack()).toMatchObject({ kind: 'installed', version: 'version v2' });
+    expect(running(gateway)).toEqual(V2);
   });
 
   test('refuses a rollback if a board cannot follow', async () => {
