@@ -1,6 +1,6 @@
 import { lstatSync, readlinkSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { isAbsolute, join } from 'node:path';
+import { basename, isAbsolute, join } from 'node:path';
 
 import { undefinedIf, valueOrUndefined } from '../errors.ts';
 import { SystemError } from '../system-errors.ts';
@@ -29,14 +29,33 @@ export async function findProgramExposures(
   return [...found.values()];
 }
 
-const INTERPRETER = /(?:^|\/)(?:(?:ba|da|a|k|z)?sh|busybox|env|python[\d.]*|perl|ruby|node|lua[\d.]*|php)$/;
-/** The program itself is in the next argument, as in `sh -c` and `perl -e`. */
-const INLINE = /^-\w*[ce]$/;
+/**
+ * Programs that run another one or a script, each with the options after which the code itself follows. A word with the
+ * options of a shell, such as `-ec`, may have several.
+ */
+const runners: readonly (readonly [RegExp, RegExp])[] = [
+  [/^(?:ba|da|a|k|z)?sh$/, /^-\w*c$/],
+  [/^python[\d.]*$/, /^-\w*[cm]$/],
+  [/^(?:perl|ruby|lua[\d.]*)$/, /^-\w*[eE]$/],
+  [/^node(?:js)?$/, /^(?:-\w*[ep]|--eval|--print)$/],
+  [/^php[\d.]*$/, /^-r$/],
+  [/^(?:busybox|env|timeout|nice|ionice|nohup|setsid|stdbuf)$/, /^$/],
+];
 
-/** Returns the script that a command runs by an interpreter: its first absolute path, if it has one. */
+/** Returns the script that a command runs by an interpreter, or the program that it runs by another one, if absolute. */
 export function scriptOf([program = '', ...words]: readonly string[]): string | undefined {
-  if (!INTERPRETER.test(program) || words.some((word) => INLINE.test(word))) return undefined;
-  return words.find(isAbsolute);
+  let inline = inlineOptionOf(program);
+  for (const word of words) {
+    if (inline?.test(word) !== false) return undefined;
+    const next = inlineOptionOf(word);
+    if (next === undefined && isAbsolute(word)) return word;
+    inline = next ?? inline;
+  }
+  return undefined;
+}
+
+function inlineOptionOf(program: string): RegExp | undefined {
+  return runners.find(([name]) => name.test(basename(program)))?.[1];
 }
 
 /**

@@ -160,7 +160,11 @@ protocol = "stk500v1"
     ['["SCRIPT"]', 1],
     ['["sh", "SCRIPT"]', 1],
     ['["/usr/bin/env", "python3", "-u", "SCRIPT"]', 1],
-    ['["sh", "-c", "cat $0", "SCRIPT"]', 0],
+    ['["sh", "-e", "SCRIPT"]', 1],
+    ['["/usr/bin/env", "/usr/bin/python3", "SCRIPT", "-c"]', 1],
+    ['["timeout", "5", "SCRIPT"]', 1],
+    ['["sh", "-ec", "cat $0", "SCRIPT"]', 0],
+    ['["python3", "-m", "json.tool", "SCRIPT"]', 0],
     ['["cat", "SCRIPT"]', 0],
     ['["sh", "SCRIPT"], user = "nobody"', 0],
   ])('refuses a script that others may write in command = %s, at the start, too', async (command, count) => {
