@@ -60,10 +60,11 @@ test('numbers beyond the precision of a double keep their digits, from any sourc
   expect(
     await pushByCurl(join(gateway.directory, 'run/root.sock'), `{"points":[{"event":"level","value":${exact}}]}`),
   ).toBe(200);
-  const [thing] = service.world.things;
   const signal = AbortSignal.timeout(60_000);
-  while (thing?.datapoints.get('level')?.length !== 2) await systemClock.sleep(50, signal);
-  const points = thing?.datapoints.get('level')?.map(({ value }) => JSON.stringify(value));
+  const level = () => service.world.things[0]?.datapoints.get('level'); // the gateway may not be activated yet
+  while (level()?.length !== 2) await systemClock.sleep(50, signal);
+  const points = level()?.map(({ value }) => JSON.stringify(value));
+  const [thing] = service.world.things;
   expect([JSON.stringify(thing?.properties.get('limits')), points]).toEqual([exact, [exact, exact]]);
   expect((await gateway.run('property', 'get', 'limits')).stdout).toBe(`${exact}\n`);
 });
