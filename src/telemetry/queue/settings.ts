@@ -44,7 +44,7 @@ export const telemetrySchema = z.strictObject({
   flash_bytes_per_day: wholeNumber(MEBIBYTE, 2 ** 40)
     .default(250 * MEBIBYTE)
     .describe(
-      'Maximum number of bytes written in a day, to reduce flash wear. Above it, the queue is written only when the memory is almost full, or for an urgent datapoint',
+      'Maximum number of bytes written in a day, to reduce flash wear. Above it, the queue is written only when the memory is almost full, for an urgent datapoint, or for a program that waits until its datapoint is on disk',
     ),
   backlog_points_per_second: wholeNumber(1, 1_000_000)
     .default(1_000)
