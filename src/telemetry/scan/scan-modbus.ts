@@ -5,7 +5,7 @@ import { systemClock } from '../../system/time/clock.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import { TelemetryError } from '../errors.ts';
 import type { OpenSerialLine } from '../ports.ts';
-import { requestPdu } from '../sources/modbus/modbus-codec.ts';
+import { isGatewayException, requestPdu } from '../sources/modbus/modbus-codec.ts';
 import type { ModbusRegister } from '../sources/modbus/modbus-codec.ts';
 import { askByRtu } from '../sources/modbus/rtu.ts';
 import { TcpDevice } from '../sources/modbus/tcp.ts';
@@ -20,9 +20,6 @@ const TCP_MS = 1_500;
 /** At 9600 baud a request and its answer take 20 ms; the rest is for the device. */
 const RTU_MS = 300;
 const MAX_FOUND = 32;
-
-/** Modbus Application Protocol V1.1b3, 7: exceptions of a gateway to other units, where no unit is. */
-const gatewayExceptions: ReadonlySet<number> = new Set([10, 11]);
 
 /** Any register works, since a device also answers for one that it does not have. */
 const probe: ModbusRegister = {
@@ -84,8 +81,8 @@ async function askAll(ask: Ask, onAsked: OnProbe, signal: AbortSignal): Promise<
 /** True if a unit answers. Throws SerialError if the port has gone. */
 async function answers(ask: Ask, unit: number, signal: AbortSignal): Promise<boolean> {
   try {
-    const [code, exception = 0] = (await ask(unit)) ?? [];
-    return code !== undefined && ((code & 0x80) === 0 || !gatewayExceptions.has(exception));
+    const pdu = await ask(unit);
+    return pdu !== undefined && !isGatewayException(pdu);
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof TelemetryError) return false;

@@ -207,6 +207,11 @@ function startsWith(bytes: Uint8Array, start: Uint8Array): boolean {
   return Buffer.compare(bytes.subarray(0, start.byteLength), start) === 0;
 }
 
+/** Modbus Application Protocol V1.1b3, 7: true for an exception of a gateway to other units, where no unit answers. */
+export function isGatewayException([code = 0, exception = 0]: Uint8Array): boolean {
+  return (code & 0x80) !== 0 && (exception === 10 || exception === 11);
+}
+
 function modbusFailed({ unit, table, address }: ModbusRegister, why: string): Error {
   return sourceFailed(`modbus unit ${unit}, ${table} ${address}`, why);
 }

@@ -131,6 +131,24 @@ test.each([
   expect(await read(2)).toBe(102);
 });
 
+test('does not ask a silent unit again and again while another one answers', async () => {
+  const { server, devices } = await bench((index) => ({ isLost: index % 2 === 1 }));
+  const read = async (number: number): Promise<unknown> =>
+    devices
+      .tcpSource(
+        { host: '127.0.0.1', port: server.port, timeoutMs: 600 },
+        { ...register, unit: number, address: number },
+      )
+      .read(forever);
+  for (let round = 0; round < 2; round += 1) {
+    expect(await read(1)).toBe(101);
+    await expect(read(2)).rejects.toMatchObject({ code: 'source-timeout' });
+  }
+  expect(await read(1)).toBe(101);
+  await expect(read(2)).rejects.toMatchObject({ code: 'source-timeout' });
+  expect(server.asked).toEqual([1, 2, 1, 2, 1]);
+});
+
 test('starts the timeout of a request with its turn', async () => {
   const { read } = await bench(() => ({ delayMs: 250 }));
   expect(await Promise.all([0, 1, 2, 3, 4].map(async (address) => read(address, 1_000)))).toEqual([
