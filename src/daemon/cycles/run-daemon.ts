@@ -231,7 +231,7 @@ export class Daemon {
 
   #noteEnd(outcome: OperationOutcome): void {
     this.#deps.world.log.info({ outcome: codeOf(outcome) }, describeOutcome(outcome, true).text);
-    void this.#retryHalfDone();
+    if (outcome.kind !== 'rebooting') void this.#retryHalfDone();
   }
 
   /** Logs the failure of a round. A defect is not logged here: it ends the daemon, or the control socket reports it. */

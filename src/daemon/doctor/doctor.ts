@@ -152,24 +152,20 @@ async function checkPackages(examined: Examined, signal: AbortSignal): Promise<s
 
 async function checkBoards(examined: Examined): Promise<string | undefined> {
   const boards = await examined.boards.list();
-  const half = boards.find(({ writing }) => writing !== undefined);
-  if (half !== undefined && examined.activity?.phase !== 'flashing') {
-    throw new McuError(
-      'board-half-written',
-      `${half.name}: flashing ${half.writing?.name} was interrupted: it may have no program`,
-      {
-        advice: partialFlashAdvice(half),
-      },
-    );
+  const half = boards.filter(({ writing }) => writing !== undefined);
+  if (half[0] !== undefined && examined.activity?.phase !== 'flashing') {
+    const which = half.map(({ name, writing }) => `${name}: flashing ${writing?.name} was interrupted`).join('; ');
+    const message = `${which}: ${half.length === 1 ? 'it' : 'each'} may have no program`;
+    throw new McuError('board-half-written', message, { advice: partialFlashAdvice(half[0]) });
   }
   for (const { name, port } of boards)
     if (await isPortDenied(port)) throw new SerialError('port-denied', `${name}: this user may not open ${port}`);
-  const missing = boards.find(({ connected }) => !connected);
-  if (missing !== undefined) {
-    const where = `plug it in, or correct targets.${missing.name}.port; ls /dev/serial/by-id shows what there is`;
-    throw new SerialError('port-missing', `${missing.name}: nothing is plugged in at ${missing.port}`, {
-      advice: where,
-    });
+  const missing = boards.filter(({ connected }) => !connected);
+  if (missing.length > 0) {
+    const which = missing.map(({ name, port }) => `${name}: nothing is plugged in at ${port}`).join('; ');
+    const settings = missing.map(({ name }) => `targets.${name}.port`).join(', ');
+    const advice = `plug in what is missing, or correct ${settings}; ls /dev/serial/by-id shows what there is`;
+    throw new SerialError('port-missing', which, { advice });
   }
   return boards.length === 0 ? undefined : boards.map(({ name, port }) => `${name} (${port})`).join(', ');
 }
