@@ -83,7 +83,7 @@ const NO_FAN_RPM = 65_535;
 
 /** Returns the value without floating noise, or throws TelemetryError if no sensor can have measured it. */
 export function requirePossible(path: string, value: number, unit: SensorUnit | undefined): number {
-  if (unit === 'rpm' && value === NO_FAN_RPM) throw sourceFailed(path, `${value} rpm means that there is no fan`);
+  if (unit === 'rpm' && value === NO_FAN_RPM) throw sourceFailed(path, `${value} rpm is the code for a missing fan`);
   const [min, max] = (unit && possible.get(unit)) ?? [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
   if (value >= min && value <= max) return withoutNoise(value);
   throw sourceFailed(path, `${value} ${unit} is not a measurement: it is outside ${min} to ${max} ${unit}`);

@@ -18,7 +18,7 @@ optional_header:
     .long stub - _start, 0x1000         # entry, begin of the code
     .quad 0                             # preferred address
     .long 0x1000, 0x200                 # alignments in memory and in the file
-    .word 0, 0, 1, 0, 0, 0              # versions; that of the image, 1, says that the stub takes its initrd by LoadFile2
+    .word 0, 0, 1, 0, 0, 0              # versions; image version 1 says that the stub takes its initrd by LoadFile2
     .long 0, end - _start, 0x1000, 0    # sizes of the image and of the headers
     .word 10, 0                         # a UEFI application
     .quad 0, 0, 0, 0

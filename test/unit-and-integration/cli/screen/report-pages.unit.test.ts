@@ -34,13 +34,13 @@ test('check shows that a version was rejected last time, the reason, and the rem
     version: 'gateway-1.5.0',
     outcome: 'refused',
     code: 'not-signed',
-    reason: 'nobody signed it',
+    reason: 'it is not signed',
     at: new Date(noon - 60_000).toISOString(),
   } as const;
   const text = renderCheck({ ...installCheck, lastAttempt: lastTry }, { ...page, columns: 200 }, 'sign it');
   expect(rowOf('Plan', text)).toContain('gateway-1.5.0 would be installed');
   expect(rowOf('Last attempt', text)).toMatch(
-    /^refused, .*: nobody signed it \(not-signed\) to do: sign it steps: agent log$/,
+    /^refused, .*: it is not signed \(not-signed\) to do: sign it steps: agent log$/,
   );
   expect(renderCheck(installCheck, page)).not.toContain('Last try');
 });

@@ -167,7 +167,7 @@ describe('what an input shows without measuring', () => {
     ['nct6793', 'temp2', '-128 °C is not a measurement'],
     ['nct6793', 'temp3', '3892313.987 °C is not a measurement'],
     ['nct6793', 'fan1', '4294967295 rpm is not a measurement'],
-    ['thinkpad', 'fan1', 'fan1_input: 65535 rpm means that there is no fan'],
+    ['thinkpad', 'fan1', 'fan1_input: 65535 rpm is the code for a missing fan'],
     ['nct6793', 'humidity1', '330.2 % is not a measurement'],
     ['nct6793', 'in0', 'in0_enable: this input is switched off'],
   ])('is refused: %s %s', async (chip, input, why) => {

@@ -104,7 +104,7 @@ test.each<[string, unknown, (root: string) => PolledSource]>([
   ['an IIO channel that is processed', 21_450, (root) => iioSource('bme280', 'in_temp', root)],
   ['an IIO channel with the scale of its kind', 600, (root) => iioSource('mcp3204', 'in_voltage0', root)],
   [
-    'an IIO channel whose scale is no binary fraction',
+    'an IIO channel with a scale that is not a binary fraction',
     0.0612,
     (root) => iioSource('scd41', 'in_concentration_co2', root),
   ],
