@@ -55,7 +55,7 @@ export function parsePdu(pdu: Uint8Array, register: ModbusRegister): Reading {
   const bytes = Buffer.from(pdu);
   const [code = 0, count = 0] = bytes;
   const wanted = modbusTables[register.table];
-  if (code === (wanted | 0x80)) throw modbusFailed(register, exceptions[count] ?? `exception ${count}`);
+  if ((code & 0x80) !== 0) throw modbusFailed(register, exceptions[count] ?? `exception ${count}`);
   const size = isBit(register.table) ? 1 : wordsOf(register.type) * 2;
   if (code !== wanted || count !== size || bytes.byteLength !== size + 2) {
     throw modbusFailed(register, `an invalid answer: ${bytes.subarray(0, 16).toString('hex')}`);

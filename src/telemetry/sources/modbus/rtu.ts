@@ -6,6 +6,7 @@ import type { OpenSerialLine, SerialLine } from '../../ports.ts';
 import { sourceFailed } from '../source.ts';
 import { hear, isAnswer, lackingBytes, rtuFrame } from './modbus-codec.ts';
 import type { Heard } from './modbus-codec.ts';
+import { SilentUnits } from './silent-units.ts';
 
 export interface RtuRequest {
   /** The path of the port. */
@@ -78,10 +79,12 @@ export class RtuLine {
   readonly #clock: Monotonic;
   readonly #turns = new SerialQueue(1);
   readonly #units = new Map<number, Unit>();
+  readonly #silent: SilentUnits;
 
   constructor(openLine: OpenSerialLine, clock: Monotonic) {
     this.#openLine = openLine;
     this.#clock = clock;
+    this.#silent = new SilentUnits(clock);
   }
 
   /** Returns the PDU of the answer. Throws AgentError. */
@@ -118,16 +121,11 @@ export class RtuLine {
 
   /** Makes the exchange when the line is free. */
   async #answerOf(unit: Unit, request: RtuRequest, signal: AbortSignal): Promise<Uint8Array> {
-    const { heard, answers } = await this.#turns.run(async () => this.#exchange(unit, request, signal), signal);
-    if (heard.answer !== undefined) return heard.answer;
-    throw unanswered(request, heard, answers > 0);
+    const exchange = async (): Promise<Uint8Array> => this.#exchange(unit, request, signal);
+    return this.#silent.ask(request, async () => this.#turns.run(exchange, signal));
   }
 
-  async #exchange(
-    unit: Unit,
-    request: RtuRequest,
-    signal: AbortSignal,
-  ): Promise<{ readonly heard: Exchanged; readonly answers: number }> {
+  async #exchange(unit: Unit, request: RtuRequest, signal: AbortSignal): Promise<Uint8Array> {
     const { port, timeoutMs, pdu } = request;
     using opening = new Deadline(timeoutMs, () => late(request), signal);
     await using line = await this.#openLine(port, request, opening.signal);
@@ -152,7 +150,7 @@ export class RtuLine {
       unit.unanswered = [];
       unit.suspected = Math.max(0, (answers > 1 ? SUSPECTED_FOR : unit.suspected) - 1);
     }
-    return { heard, answers };
+    return requireAnswer(request, heard, answers > 0);
   }
 
   /**
@@ -261,16 +259,17 @@ function late({ unit, timeoutMs }: RtuRequest): TelemetryError {
   return new TelemetryError('source-timeout', `modbus unit ${unit}: no answer within ${timeoutMs} ms`);
 }
 
-/** The reason why a request has no answer. */
-function unanswered(request: RtuRequest, heard: Exchanged, isLate: boolean): TelemetryError {
-  const { before, others, isEchoed, rest } = heard;
+/** Returns the PDU of the answer, or throws TelemetryError with the reason why there is none. */
+function requireAnswer(request: RtuRequest, heard: Exchanged, isLate: boolean): Uint8Array {
+  const { answer, before, others, isEchoed, rest } = heard;
+  if (answer !== undefined) return answer;
   const name = `modbus unit ${request.unit}`;
-  if (rest.byteLength >= SHORTEST_FRAME_BYTES) return sourceFailed(name, `a damaged answer: ${hex(rest)}`);
+  if (rest.byteLength >= SHORTEST_FRAME_BYTES) throw sourceFailed(name, `a damaged answer: ${hex(rest)}`);
   const [other = rest] = [...before, ...others];
   const instead = other.byteLength === 0 ? '' : `, but ${hex(other)}`;
   const echo = isEchoed ? '; the adapter echoes the request' : '';
   const { code, message } = late(request);
-  return new TelemetryError(code, `${message}${instead}${echo}${isLate ? '; it came later' : ''}`);
+  throw new TelemetryError(code, `${message}${instead}${echo}${isLate ? '; it came later' : ''}`);
 }
 
 function hex(bytes: Uint8Array): string {

@@ -2,24 +2,24 @@ import type { Clock } from '../../../system/time/clock.ts';
 import { isGatewayException } from './modbus-codec.ts';
 
 interface Unit {
-  /** The number of requests in a row without an answer of the unit, and the time of the first one. */
+  /** The number of requests without an answer of the unit, while another one answered. */
   failures: number;
-  sinceMs: number;
-  /** Until then, requests end like the last one. */
+  /** The time of the last of them. */
+  failedMs: number;
+  /** Until then, requests fail like the last one. */
   untilMs: number;
   last: Promise<Uint8Array> | undefined;
 }
 
 /** A single answer may be lost. */
 const TOLERATED = 1;
-/** A request that ends sooner does not delay other units. */
-const LONG_MS = 500;
-const FIRST_PAUSE_MS = 5_000;
-const LONGEST_PAUSE_MS = 60_000;
+/** The longest pause, as a multiple of the time that a request takes. */
+const LONGEST_PAUSE = 6;
 
 /**
- * Keeps a silent unit from holding the connection while other units answer: after two long requests without an answer
- * it gets one request per pause, which grows to a minute.
+ * Keeps silent units from holding a line or a connection while another unit answers: after two requests without an
+ * answer, a unit gets one request per pause. The pause is a multiple of the time that the request took, which grows with
+ * each one, and with the number of silent units: together they take a seventh of the time.
  */
 export class SilentUnits {
   readonly #clock: Pick<Clock, 'monotonicMs'>;
@@ -31,12 +31,15 @@ export class SilentUnits {
     this.#clock = clock;
   }
 
-  /** Makes a request to a unit, or repeats its last result during a pause. Requests come one after the other. */
-  async ask(number: number, request: () => Promise<Uint8Array>): Promise<Uint8Array> {
-    const unit = this.#units.get(number) ?? { failures: 0, sinceMs: 0, untilMs: 0, last: undefined };
+  /** Makes a request to a unit, or repeats its last failure during a pause. A unit gets one request at a time. */
+  async ask(
+    { unit: number, timeoutMs }: { readonly unit: number; readonly timeoutMs: number },
+    request: () => Promise<Uint8Array>,
+  ): Promise<Uint8Array> {
+    const unit = this.#units.get(number) ?? { failures: 0, failedMs: 0, untilMs: 0, last: undefined };
     this.#units.set(number, unit);
     const startMs = this.#clock.monotonicMs();
-    if (unit.last !== undefined && startMs < unit.untilMs && this.#answeredMs > unit.sinceMs) return unit.last;
+    if (unit.last !== undefined && startMs < unit.untilMs) return unit.last;
     unit.last = request();
     const isAnswered = await unit.last.then(
       (pdu) => !isGatewayException(pdu),
@@ -46,12 +49,17 @@ export class SilentUnits {
     if (isAnswered) {
       unit.failures = 0;
       this.#answeredMs = endMs;
-    } else if (endMs - startMs >= LONG_MS) {
-      if (unit.failures === 0) unit.sinceMs = startMs;
+    } else if (unit.failures === 0 || this.#answeredMs > unit.failedMs) {
       unit.failures += 1;
-      const pauseMs = FIRST_PAUSE_MS * 2 ** (unit.failures - TOLERATED - 1);
-      if (unit.failures > TOLERATED) unit.untilMs = endMs + Math.min(LONGEST_PAUSE_MS, pauseMs);
+      unit.failedMs = startMs;
+      unit.untilMs = endMs + Math.min(endMs - startMs, timeoutMs) * this.#pauseAfter(unit);
     }
     return unit.last;
+  }
+
+  #pauseAfter({ failures }: Unit): number {
+    if (failures <= TOLERATED) return 0;
+    const silent = this.#units.values().filter((unit) => unit.failures > TOLERATED);
+    return Math.min(LONGEST_PAUSE, 2 ** (failures - TOLERATED - 1)) * silent.toArray().length;
   }
 }

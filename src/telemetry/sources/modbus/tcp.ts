@@ -59,7 +59,7 @@ export class TcpDevice implements Disposable {
     };
     const inTurn = async (): Promise<Uint8Array> => {
       using deadline = new Deadline(timeoutMs, late, signal);
-      return await this.#units.ask(unit, async () => this.#patiently(request, deadline.signal));
+      return await this.#units.ask(request, async () => this.#patiently(request, deadline.signal));
     };
     return this.#turns.run(inTurn, signal);
   }

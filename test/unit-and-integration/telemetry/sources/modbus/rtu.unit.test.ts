@@ -8,58 +8,8 @@ import { SerialError } from '../../../../../src/serial/errors.ts';
 import { requestPdu, rtuFrame } from '../../../../../src/telemetry/sources/modbus/modbus-codec.ts';
 import { ModbusDevices } from '../../../../../src/telemetry/sources/modbus/modbus.ts';
 import { RtuLine } from '../../../../../src/telemetry/sources/modbus/rtu.ts';
-import type { RtuRequest } from '../../../../../src/telemetry/sources/modbus/rtu.ts';
-import { RtuBus } from '../../../../fakes/modbus/rtu-bus.ts';
 import type { Conduct } from '../../../../fakes/modbus/rtu-bus.ts';
-
-const forever = new AbortController().signal;
-const register = { table: 'holding', type: 'u16', byteOrder: 'big', wordOrder: 'big' } as const;
-
-function request(address: number, unit = 1, timeoutMs = 500): RtuRequest {
-  const pdu = requestPdu({ ...register, unit, address });
-  return { port: '/dev/ttyUSB0', baud: 9_600, parity: 'even', unit, pdu, timeoutMs };
-}
-
-/** Register N of unit U holds 1000 U + N. */
-function newBench(conduct?: (request: number, code: number) => Conduct, units: readonly number[] = [1, 2]) {
-  const bus = new RtuBus(
-    new Map(units.map((unit) => [unit, { holding: (address) => 1_000 * unit + address }])),
-    conduct,
-  );
-  const line = new RtuLine(bus.open, bus.clock);
-  const read = async (address: number, unit = 1, timeoutMs = 500): Promise<number> => {
-    const pdu = await line.ask(request(address, unit, timeoutMs), forever);
-    return Buffer.from(pdu).readUInt16BE(2);
-  };
-  return { bus, line, read };
-}
-
-/** A line on which each unit has answered a request, so that none is watched. Its requests begin at 0. */
-async function bench(conduct: (request: number, code: number) => Conduct = () => ({}), units = [1, 2]) {
-  let isProved = false;
-  const made = newBench((request, code) => (isProved ? conduct(request, code) : {}), units);
-  for (const unit of units) await made.read(0, unit);
-  isProved = true;
-  made.bus.asked.length = 0;
-  const startMs = made.bus.clock.monotonicMs();
-  return { ...made, msSince: () => made.bus.clock.monotonicMs() - startMs };
-}
-
-type Bench = Pick<ReturnType<typeof newBench>, 'bus' | 'read'>;
-
-/** Reads some registers of a unit at an interval, as that many sensors do; returns what each of them yielded. */
-async function poll({ bus, read }: Bench, registers: number, rounds: number, unit = 1): Promise<(number | string)[][]> {
-  const poller = async (address: number): Promise<(number | string)[]> => {
-    const yielded: (number | string)[] = [];
-    await bus.clock.sleep(address * 300, forever);
-    for (let round = 0; round < rounds; round += 1) {
-      yielded.push(await read(address, unit).catch((error: unknown) => String(error)));
-      await bus.clock.sleep(700, forever);
-    }
-    return yielded;
-  };
-  return Promise.all(Array.from({ length: registers }, async (_, address) => poller(address)));
-}
+import { bench, forever, newBench, poll, register, request } from './rtu-bench.ts';
 
 const late = expect.stringContaining('no answer within 500 ms') as string;
 const HOLDING = 3;
@@ -242,26 +192,6 @@ describe('a unit that answers twice', () => {
     const { read, msSince } = await bench((index) => (index === 0 ? { stray: [{ afterMs: 21, bytes: copy }] } : {}));
     expect(await Promise.all([read(0), read(1, 1, 5_000)])).toEqual([1_000, 1_001]);
     expect(msSince()).toBeGreaterThan(2_000);
-  });
-});
-
-describe('a silent unit', () => {
-  test('gets a request every five seconds at most, and delays no other unit', async () => {
-    const { bus, read } = await bench(undefined, [1]);
-    const [dead, alive] = await Promise.all([poll({ bus, read }, 3, 2, 9), poll({ bus, read }, 2, 20)]);
-    for (const yielded of dead) expect(yielded).toEqual([late, late]);
-    expect(alive.map((values) => new Set(values))).toEqual([new Set([1_000]), new Set([1_001])]);
-    const times = bus.asked.filter(({ unit }) => unit === 9).map(({ atMs }) => atMs);
-    for (const [index, atMs] of times.slice(1).entries()) expect(atMs - (times[index] ?? 0)).toBeGreaterThan(4_900);
-  });
-
-  test('differs from an adapter that only hears itself', async () => {
-    const { line, read } = await bench(() => ({ isEchoed: true, isLost: true }));
-    await expect(read(0)).rejects.toMatchObject({
-      code: 'source-timeout',
-      message: 'modbus unit 1: no answer within 500 ms; the adapter echoes the request',
-    });
-    expect(line.isEchoing).toBe(true);
   });
 });
 

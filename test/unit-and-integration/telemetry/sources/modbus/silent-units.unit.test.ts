@@ -5,58 +5,86 @@ import { SilentUnits } from '../../../../../src/telemetry/sources/modbus/silent-
 const answer = Uint8Array.of(3, 2, 0, 1);
 /** Modbus Application Protocol V1.1b3, 7: the gateway target failed to respond. */
 const failedToRespond = Uint8Array.of(0x83, 11);
+const MINUTE_MS = 60_000;
 
 interface Line {
-  /** The time that unit 1 needs, which answers. Undefined if it is silent, too. */
-  readonly answerMs: number | undefined;
-  /** The duration of a request to unit 2, which is silent, and its end. */
+  /** True if a unit answers now, within 50 ms. */
+  readonly isAnswered: (unit: number, nowMs: number) => boolean;
+  /** The duration of a request without an answer, and its end. */
   readonly silentMs: number;
   readonly end?: 'error' | 'exception';
+  /** The number of units. */
+  readonly units?: number;
 }
 
-async function valueOrThrown(asked: Promise<Uint8Array>): Promise<string> {
-  return asked.then(String, String);
-}
+const isFirst = (unit: number): boolean => unit === 0;
 
-/** Asks both units in turn for five minutes. Returns the times in seconds at which each got a request. */
-async function ask({ answerMs, silentMs, end = 'error' }: Line) {
+/** Asks all units in turn for ten minutes. Returns the times in seconds at which each got a request. */
+async function ask({ isAnswered, silentMs, end = 'error', units: number = 2 }: Line) {
   let nowMs = 0;
   const ends = new Set<string>();
-  const asked: Record<1 | 2, number[]> = { 1: [], 2: [] };
+  const asked = Array.from({ length: number }, (): number[] => []);
   const units = new SilentUnits({ monotonicMs: () => nowMs });
-  const silent = (unit: 1 | 2) => async (): Promise<Uint8Array> => {
-    asked[unit].push(Math.round(nowMs / 1_000));
-    nowMs += silentMs;
+  const request = async (unit: number): Promise<Uint8Array> => {
+    asked[unit]?.push(Math.round(nowMs / 1_000));
+    const isNow = isAnswered(unit, nowMs);
+    nowMs += isNow ? 50 : silentMs;
+    if (isNow) return answer;
     if (end === 'exception') return failedToRespond;
     throw new Error('no answer');
   };
-  const answering = async (): Promise<Uint8Array> => {
-    asked[1].push(Math.round(nowMs / 1_000));
-    nowMs += answerMs ?? 0;
-    return answer;
-  };
-  while (nowMs < 300_000) {
-    const first = await valueOrThrown(units.ask(1, answerMs === undefined ? silent(1) : answering));
-    const second = await valueOrThrown(units.ask(2, silent(2)));
-    ends.add(`${first}; ${second}`);
+  while (nowMs < 10 * MINUTE_MS) {
+    for (const unit of asked.keys()) {
+      const asking = units.ask({ unit, timeoutMs: silentMs }, async () => request(unit));
+      ends.add(`${unit}: ${await asking.then(String, String)}`);
+    }
     nowMs += 100;
   }
-  return { ...asked, ends: [...ends] };
+  return { asked, ends: [...ends] };
 }
 
 // Regression: five registers of a unit that was switched off kept a gateway busy, and another unit got one reading a minute.
 test.each(['error', 'exception'] as const)('asks a silent unit less and less often (%s)', async (end) => {
-  const asked = await ask({ answerMs: 50, silentMs: 10_000, end });
-  expect(asked[2]).toEqual([0, 10, 25, 45, 75, 126, 196, 266]);
-  expect(asked[1].length).toBeGreaterThan(1_400);
-  expect(asked.ends).toEqual([`3,2,0,1; ${end === 'error' ? 'Error: no answer' : '131,11'}`]);
+  const { asked, ends } = await ask({ isAnswered: isFirst, silentMs: 10_000, end });
+  expect(asked[1]?.slice(0, 8)).toEqual([0, 10, 30, 60, 110, 180, 250, 320]);
+  expect(asked[0]?.length).toBeGreaterThan(3_000);
+  expect(ends).toEqual(['0: 3,2,0,1', `1: ${end === 'error' ? 'Error: no answer' : '131,11'}`]);
 });
 
-test('always asks a unit that fails soon', async () => {
-  expect((await ask({ answerMs: 50, silentMs: 10 }))[2].length).toBeGreaterThan(1_800);
+// Regression: seven units without power took the whole time of a gateway.
+test.each([3, 8, 21])('gives all silent units together no more time than one (%i units)', async (units) => {
+  const { asked } = await ask({ isAnswered: isFirst, silentMs: 1_000, units });
+  const [live = [], ...others] = asked;
+  expect(others.every((times) => times.length >= 4)).toBe(true);
+  const requests = others.map((times) => times.filter((second) => second > 120).length);
+  expect(requests.reduce((sum, count) => sum + count, 0)).toBeLessThan(480 / 5);
+  expect(live.length).toBeGreaterThan(2_800);
 });
 
-test('always asks each unit while none answers, as after the loss of the gateway', async () => {
-  const asked = await ask({ answerMs: undefined, silentMs: 10_000 });
-  expect([asked[1].length, asked[2].length]).toEqual([15, 15]);
+test('asks a unit that fails soon all the time', async () => {
+  const { asked } = await ask({ isAnswered: isFirst, silentMs: 10 });
+  expect(asked[1]).toHaveLength(asked[0]?.length ?? 0);
+});
+
+test('asks each unit all the time while none answers, as after the loss of the gateway', async () => {
+  const { asked } = await ask({ isAnswered: (_, nowMs) => nowMs < MINUTE_MS, silentMs: 10_000 });
+  expect(asked.map((times) => times.filter((second) => second > 60).length)).toEqual([26, 27]);
+});
+
+// Regression: the first answer after the loss of a gateway was repeated as the value of the unit's other registers.
+test('repeats no answer, only failures', async () => {
+  let nowMs = 0;
+  const units = new SilentUnits({ monotonicMs: () => nowMs });
+  const silent = async (): Promise<Uint8Array> => {
+    nowMs += 10_000;
+    throw new Error('no answer');
+  };
+  for (let round = 0; round < 3; round += 1) {
+    await expect(units.ask({ unit: 1, timeoutMs: 10_000 }, silent)).rejects.toThrow('no answer');
+  }
+  for (const value of [1, 2, 3]) {
+    nowMs += 10;
+    const answered = Uint8Array.of(3, 2, 0, value);
+    expect(await units.ask({ unit: 1, timeoutMs: 10_000 }, async () => answered)).toEqual(answered);
+  }
 });
