@@ -18,6 +18,8 @@ export interface SourceRunnerDeps {
   readonly source: Source;
   /** The interval of a polled source. */
   readonly everyMs?: number | undefined;
+  /** The time that a reading of a polled source may take. */
+  readonly timeoutMs: number;
   /** A push source fails after this time of silence. Omitted if it may be silent. */
   readonly idleTimeoutMs?: number | undefined;
   /** The bounds for a push source. */
@@ -60,7 +62,8 @@ export class SourceRunner {
 
   constructor(deps: SourceRunnerDeps) {
     this.#deps = deps;
-    this.#progress = new SourceProgress(deps.name, deps.clock, deps.source.kind === 'pushed');
+    const { name, clock, source, everyMs = SPREAD_MS, timeoutMs } = deps;
+    this.#progress = new SourceProgress(name, clock, source.kind === 'pushed' ? undefined : everyMs + timeoutMs);
   }
 
   get figures(): SourceStats {

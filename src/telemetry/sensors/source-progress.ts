@@ -1,6 +1,7 @@
 import type { DropReason, SourceStats, SourceState } from '../../control/telemetry-protocol.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
 import type { Clock } from '../../system/time/clock.ts';
+import { TelemetryError } from '../errors.ts';
 import { OPTIONAL_MS } from '../measurement.ts';
 import type { Reading } from '../sources/source.ts';
 import { ReadingRate } from './reading-rate.ts';
@@ -13,7 +14,8 @@ const STEADY_MS = 60_000;
 export class SourceProgress {
   readonly #name: string;
   readonly #clock: Clock;
-  readonly #isPushed: boolean;
+  /** The longest time between two readings of a polled source that works. Undefined for a push source. */
+  readonly #intervalMs: number | undefined;
   readonly #startedMs: number;
   readonly #pace = new ReadingRate();
   readonly #counts = { readings: 0, failures: 0, dropped: 0 };
@@ -32,10 +34,10 @@ export class SourceProgress {
   /** Arrivals without data after the last reading. They are counted as drops if no reading comes for ten minutes. */
   #empty: { readonly sinceMs: number; readonly count: number; readonly why: string } | undefined;
 
-  constructor(name: string, clock: Clock, isPushed: boolean) {
+  constructor(name: string, clock: Clock, intervalMs: number | undefined) {
     this.#name = name;
     this.#clock = clock;
-    this.#isPushed = isPushed;
+    this.#intervalMs = intervalMs;
     this.#startedMs = clock.monotonicMs();
   }
 
@@ -60,10 +62,27 @@ export class SourceProgress {
     return this.#isPushed && !this.isReading ? 'connected' : 'parsing';
   }
 
+  get #isPushed(): boolean {
+    return this.#intervalMs === undefined;
+  }
+
+  /** The time since the next reading of a polled source was due, if that is long ago. */
+  get #overdueMs(): number | undefined {
+    if (this.#intervalMs === undefined) return undefined;
+    const overdueMs = this.#clock.monotonicMs() - (this.#cameMs ?? this.#startedMs) - this.#intervalMs;
+    return overdueMs >= OPTIONAL_MS ? overdueMs : undefined;
+  }
+
+  get #error(): AgentError | Error | undefined {
+    if (this.#lastError !== undefined || this.#overdueMs === undefined) return this.#lastError;
+    return new TelemetryError('source-timeout', `${this.#name}: the next reading is overdue`);
+  }
+
   get figures(): SourceStats {
     const nowMs = this.#clock.monotonicMs();
     const state = this.#state;
-    const failingForMs = this.#lastError === undefined ? undefined : nowMs - (this.#failingSinceMs ?? nowMs);
+    const failingForMs = this.#lastError === undefined ? this.#overdueMs : nowMs - (this.#failingSinceMs ?? nowMs);
+    const error = this.#error;
     return {
       name: this.#name,
       state,
@@ -72,18 +91,19 @@ export class SourceProgress {
       silentForMs: nowMs - (this.#readMs ?? this.#startedMs),
       droppedFor: { ...this.#droppedFor },
       lastDrop: this.#lastDrop,
-      lastError: this.#lastError && describeError(this.#lastError),
+      lastError: error && describeError(error),
       failingForMs: state === 'delivering' ? this.#unusedForMs : failingForMs,
     };
   }
 
   /** The figures for `agent sensors`. */
   get details(): SourceStats & RunnerDetails {
+    const error = this.#error;
     return {
       ...this.figures,
       lastReading: this.#lastReading,
       perMinute: this.#pace.perMinute(this.#clock.monotonicMs()),
-      lastErrorCode: this.#lastError && codeOf(this.#lastError),
+      lastErrorCode: error && codeOf(error),
       notice: this.#describeEmpty(),
     };
   }

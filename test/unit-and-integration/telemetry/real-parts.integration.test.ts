@@ -94,6 +94,7 @@ function running(source: Source): {
     name: 'probe',
     source,
     everyMs: 50,
+    timeoutMs: 1_000,
     rate: { pointsPerSecond: 1_000, bytesPerSecond: 1_000_000 },
     clock: { ...systemClock, sleep: async (ms, signal) => systemClock.sleep(Math.min(ms, 50), signal) },
     random: () => 0.5,

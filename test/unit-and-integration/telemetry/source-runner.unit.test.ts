@@ -26,7 +26,7 @@ function runner(source: Source, more: More = {}) {
   const { idleTimeoutMs, clock = systemClock } = more;
   const ways = { clock, random: () => 1, log: silentLog };
   const rate = { pointsPerSecond: 10, bytesPerSecond: 100 };
-  const options = { name: 'probe', rate, source, everyMs: 10_000, idleTimeoutMs, ...ways };
+  const options = { name: 'probe', rate, source, everyMs: 10_000, timeoutMs: 1_000, idleTimeoutMs, ...ways };
   const made = new SourceRunner({
     ...options,
     onReading: more.onReading ?? ((reading) => readings.push(reading) > 0),

@@ -68,7 +68,7 @@ class Bench implements AsyncDisposable {
     const source = mqttSource({ ...noLogin, topic: '#', retained: 'once', url: `mqtt://127.0.0.1:${port}` });
     const ways = { clock: systemClock, random: () => 0, log: silentLog };
     const onReading = (reading: unknown): boolean => toText(reading) !== '';
-    const options = { name: 'x', source, everyMs: 1, idleTimeoutMs: MOST_MS, rate, ...ways, onReading };
+    const options = { name: 'x', source, everyMs: 1, timeoutMs: 1, idleTimeoutMs: MOST_MS, rate, ...ways, onReading };
     const runner = new SourceRunner(options);
     const { signal } = new AbortController();
     await runner.once(signal);

@@ -24,7 +24,10 @@ export const output = (pointer: string, reduction = asItIs): MeasurementSettings
 });
 
 /** A source with its outputs, as telemetry joins them. */
-export function sensor(source: Source, settings: Partial<Pick<MeasurementSettings, 'outputs' | 'ignore'>> = {}) {
+export function sensor(
+  source: Source,
+  settings: Partial<Pick<MeasurementSettings, 'outputs' | 'ignore' | 'everyMs' | 'timeoutMs'>> = {},
+) {
   const clock = new ManualClock();
   const sent: unknown[] = [];
   const measurement = new Measurement({ outputs: [output('')], ignore: [], ...settings });
@@ -34,6 +37,8 @@ export function sensor(source: Source, settings: Partial<Pick<MeasurementSetting
     rate,
     source,
     everyMs: 1_000,
+    timeoutMs: 1_000,
+    ...settings,
     clock,
     random: () => 0,
     log: silentLog,

@@ -92,9 +92,34 @@ describe('a push source without data', () => {
   });
 });
 
-test('a source that is read at intervals keeps its state between them', async () => {
-  const { runner, clock } = sensor(prints('4'));
-  await runner.once(forever);
-  clock.advance(60 * MINUTE_MS);
-  expect(runner.figures.state).toBe('parsing');
+describe('a source that is read at intervals', () => {
+  test('keeps its state between them', async () => {
+    const { runner, clock } = sensor(prints('4'), { everyMs: 60 * MINUTE_MS });
+    await runner.once(forever);
+    clock.advance(60 * MINUTE_MS);
+    expect(runner.figures).toMatchObject({ state: 'parsing', failingForMs: undefined });
+  });
+
+  // Regression: a source whose reading waited for its line showed its last one, of hours ago, as if it worked.
+  test('fails if its next reading is ten minutes overdue', async () => {
+    const { runner, clock } = sensor(prints('4'), { everyMs: MINUTE_MS, timeoutMs: MINUTE_MS });
+    await runner.once(forever);
+    clock.advance(12 * MINUTE_MS - 1);
+    expect(runner.details).toMatchObject({ lastError: undefined, lastErrorCode: undefined, failingForMs: undefined });
+    clock.advance(1);
+    expect(runner.details).toMatchObject({
+      lastError: 'probe: the next reading is overdue',
+      lastErrorCode: 'source-timeout',
+      failingForMs: 10 * MINUTE_MS,
+    });
+    await runner.once(forever);
+    expect(runner.details).toMatchObject({ lastError: undefined, lastErrorCode: undefined, failingForMs: undefined });
+  });
+
+  test('fails if its first reading does not end', async () => {
+    const { runner, clock } = sensor({ kind: 'polled', read: async () => new Promise(() => {}) });
+    void runner.once(forever);
+    clock.advance(11 * MINUTE_MS);
+    expect(runner.figures).toMatchObject({ state: undefined, lastError: 'probe: the next reading is overdue' });
+  });
 });
