@@ -5,9 +5,9 @@ import { systemClock } from '../../system/time/clock.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import { TelemetryError } from '../errors.ts';
 import type { OpenSerialLine } from '../ports.ts';
-import { isGatewayException, requestPdu } from '../sources/modbus/modbus-codec.ts';
+import { requestPdu } from '../sources/modbus/modbus-codec.ts';
 import type { ModbusRegister } from '../sources/modbus/modbus-codec.ts';
-import { askByRtu } from '../sources/modbus/rtu.ts';
+import { askByRtu, requireAnswer } from '../sources/modbus/rtu.ts';
 import { TcpDevice } from '../sources/modbus/tcp.ts';
 import type { ScanCandidate, ModbusPlace, OnProbe, ScanResult } from './scan-result.ts';
 
@@ -31,7 +31,8 @@ const probe: ModbusRegister = {
   wordOrder: 'big',
 };
 
-type Ask = (unit: number) => Promise<Uint8Array | undefined>;
+/** Throws TelemetryError without an answer of the unit. */
+type Ask = (unit: number) => Promise<unknown>;
 
 /** Sends one request to each unit address. Throws AgentError if the line or host is unreachable. */
 export async function scanModbus(
@@ -48,8 +49,10 @@ export async function scanModbus(
     return answering(place, await askAll(ask, onAsked, signal));
   }
   await using line = await openLine(place.port, place, signal);
-  const ask: Ask = async (unit) =>
-    (await askByRtu(line, { ...place, unit, pdu, timeoutMs: RTU_MS }, systemClock, signal)).answer;
+  const ask: Ask = async (unit) => {
+    const request = { ...place, unit, pdu, timeoutMs: RTU_MS };
+    return requireAnswer(request, await askByRtu(line, request, systemClock, signal));
+  };
   return answering(place, await askAll(ask, onAsked, signal));
 }
 
@@ -81,8 +84,8 @@ async function askAll(ask: Ask, onAsked: OnProbe, signal: AbortSignal): Promise<
 /** True if a unit answers. Throws SerialError if the port has gone. */
 async function answers(ask: Ask, unit: number, signal: AbortSignal): Promise<boolean> {
   try {
-    const pdu = await ask(unit);
-    return pdu !== undefined && !isGatewayException(pdu);
+    await ask(unit);
+    return true;
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof TelemetryError) return false;

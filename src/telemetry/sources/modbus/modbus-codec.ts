@@ -55,7 +55,7 @@ export function parsePdu(pdu: Uint8Array, register: ModbusRegister): Reading {
   const bytes = Buffer.from(pdu);
   const [code = 0, count = 0] = bytes;
   const wanted = modbusTables[register.table];
-  if ((code & 0x80) !== 0) throw modbusFailed(register, exceptions[count] ?? `exception ${count}`);
+  if (code === (wanted | 0x80)) throw modbusFailed(register, exceptionText(count));
   const size = isBit(register.table) ? 1 : wordsOf(register.type) * 2;
   if (code !== wanted || count !== size || bytes.byteLength !== size + 2) {
     throw modbusFailed(register, `an invalid answer: ${bytes.subarray(0, 16).toString('hex')}`);
@@ -78,6 +78,10 @@ const exceptions: readonly (string | undefined)[] = [
   'the gateway has no way to the unit',
   'the unit behind the gateway is not responding',
 ];
+
+function exceptionText(exception: number): string {
+  return exceptions[exception] ?? `exception ${exception}`;
+}
 
 function decode(data: Buffer, { type, byteOrder, wordOrder }: ModbusRegister): Reading {
   const words = byteOrder === 'big' ? data : Buffer.from(data).swap16();
@@ -207,9 +211,15 @@ function startsWith(bytes: Uint8Array, start: Uint8Array): boolean {
   return Buffer.compare(bytes.subarray(0, start.byteLength), start) === 0;
 }
 
-/** Modbus Application Protocol V1.1b3, 7: true for an exception of a gateway to other units, where no unit answers. */
-export function isGatewayException([code = 0, exception = 0]: Uint8Array): boolean {
-  return (code & 0x80) !== 0 && (exception === 10 || exception === 11);
+/**
+ * Returns the PDU, or throws TelemetryError for an exception by which a gateway reports that no unit answers (Modbus
+ * Application Protocol V1.1b3, 7).
+ */
+export function requireAnswerOf(unit: number, pdu: Uint8Array): Uint8Array {
+  const [code = 0, exception = 0] = pdu;
+  const isOfGateway = (code & 0x80) !== 0 && (exception === 10 || exception === 11);
+  if (isOfGateway) throw sourceFailed(`modbus unit ${unit}`, exceptionText(exception));
+  return pdu;
 }
 
 function modbusFailed({ unit, table, address }: ModbusRegister, why: string): Error {

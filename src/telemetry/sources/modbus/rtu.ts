@@ -4,7 +4,7 @@ import { Deadline } from '../../../system/time/deadline.ts';
 import { TelemetryError } from '../../errors.ts';
 import type { OpenSerialLine, SerialLine } from '../../ports.ts';
 import { sourceFailed } from '../source.ts';
-import { hear, isAnswer, lackingBytes, rtuFrame } from './modbus-codec.ts';
+import { hear, isAnswer, lackingBytes, requireAnswerOf, rtuFrame } from './modbus-codec.ts';
 import type { Heard } from './modbus-codec.ts';
 import { SilentUnits } from './silent-units.ts';
 
@@ -122,7 +122,7 @@ export class RtuLine {
   /** Makes the exchange when the line is free. */
   async #answerOf(unit: Unit, request: RtuRequest, signal: AbortSignal): Promise<Uint8Array> {
     const exchange = async (): Promise<Uint8Array> => this.#exchange(unit, request, signal);
-    return this.#silent.ask(request, async () => this.#turns.run(exchange, signal));
+    return this.#silent.ask(request, async () => this.#turns.run(exchange, signal), signal);
   }
 
   async #exchange(unit: Unit, request: RtuRequest, signal: AbortSignal): Promise<Uint8Array> {
@@ -260,9 +260,9 @@ function late({ unit, timeoutMs }: RtuRequest): TelemetryError {
 }
 
 /** Returns the PDU of the answer, or throws TelemetryError with the reason why there is none. */
-function requireAnswer(request: RtuRequest, heard: Exchanged, isLate: boolean): Uint8Array {
+export function requireAnswer(request: RtuRequest, heard: Exchanged, isLate = false): Uint8Array {
   const { answer, before, others, isEchoed, rest } = heard;
-  if (answer !== undefined) return answer;
+  if (answer !== undefined) return requireAnswerOf(request.unit, answer);
   const name = `modbus unit ${request.unit}`;
   if (rest.byteLength >= SHORTEST_FRAME_BYTES) throw sourceFailed(name, `a damaged answer: ${hex(rest)}`);
   const [other = rest] = [...before, ...others];

@@ -1,14 +1,14 @@
 import type { Clock } from '../../../system/time/clock.ts';
-import { isGatewayException } from './modbus-codec.ts';
 
-interface Unit {
-  /** The number of requests without an answer of the unit, while another one answered. */
-  failures: number;
+/** A unit without an answer since its last request. */
+interface SilentUnit {
+  /** The number of requests without an answer, while another unit answered. */
+  readonly failures: number;
   /** The time of the last of them. */
-  failedMs: number;
-  /** Until then, requests fail like the last one. */
-  untilMs: number;
-  last: Promise<Uint8Array> | undefined;
+  readonly failedMs: number;
+  /** Until then, requests fail with this error. */
+  readonly untilMs: number;
+  readonly error: unknown;
 }
 
 /** A single answer may be lost. */
@@ -23,7 +23,7 @@ const LONGEST_PAUSE = 6;
  */
 export class SilentUnits {
   readonly #clock: Pick<Clock, 'monotonicMs'>;
-  readonly #units = new Map<number, Unit>();
+  readonly #units = new Map<number, SilentUnit>();
   /** The time of the last answer of any unit. */
   #answeredMs = Number.NEGATIVE_INFINITY;
 
@@ -31,35 +31,36 @@ export class SilentUnits {
     this.#clock = clock;
   }
 
-  /** Makes a request to a unit, or repeats its last failure during a pause. A unit gets one request at a time. */
+  /** Makes a request to a unit, or throws its last error during a pause. A unit gets one request at a time. */
   async ask(
     { unit: number, timeoutMs }: { readonly unit: number; readonly timeoutMs: number },
     request: () => Promise<Uint8Array>,
+    signal: AbortSignal,
   ): Promise<Uint8Array> {
-    const unit = this.#units.get(number) ?? { failures: 0, failedMs: 0, untilMs: 0, last: undefined };
-    this.#units.set(number, unit);
     const startMs = this.#clock.monotonicMs();
-    if (unit.last !== undefined && startMs < unit.untilMs) return unit.last;
-    unit.last = request();
-    const isAnswered = await unit.last.then(
-      (pdu) => !isGatewayException(pdu),
-      () => false,
-    );
-    const endMs = this.#clock.monotonicMs();
-    if (isAnswered) {
-      unit.failures = 0;
-      this.#answeredMs = endMs;
-    } else if (unit.failures === 0 || this.#answeredMs > unit.failedMs) {
-      unit.failures += 1;
-      unit.failedMs = startMs;
-      unit.untilMs = endMs + Math.min(endMs - startMs, timeoutMs) * this.#pauseAfter(unit);
+    const unit = this.#units.get(number);
+    if (unit !== undefined && startMs < unit.untilMs) throw unit.error;
+    try {
+      const pdu = await request();
+      this.#units.delete(number);
+      this.#answeredMs = this.#clock.monotonicMs();
+      return pdu;
+    } catch (error) {
+      signal.throwIfAborted();
+      if (unit === undefined || this.#answeredMs > unit.failedMs) {
+        const failures = (unit?.failures ?? 0) + 1;
+        const endMs = this.#clock.monotonicMs();
+        const pauseMs = Math.min(endMs - startMs, timeoutMs) * this.#pauseAfter(number, failures);
+        this.#units.set(number, { failures, failedMs: startMs, untilMs: endMs + pauseMs, error });
+      }
+      throw error;
     }
-    return unit.last;
   }
 
-  #pauseAfter({ failures }: Unit): number {
+  /** Returns the pause as a multiple of the time that a request takes. */
+  #pauseAfter(number: number, failures: number): number {
     if (failures <= TOLERATED) return 0;
-    const silent = this.#units.values().filter((unit) => unit.failures > TOLERATED);
-    return Math.min(LONGEST_PAUSE, 2 ** (failures - TOLERATED - 1)) * silent.toArray().length;
+    const others = [...this.#units].filter(([other, unit]) => other !== number && unit.failures > TOLERATED);
+    return Math.min(LONGEST_PAUSE, 2 ** (failures - TOLERATED - 1)) * (others.length + 1);
   }
 }

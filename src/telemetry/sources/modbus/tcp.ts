@@ -8,7 +8,7 @@ import type { Clock } from '../../../system/time/clock.ts';
 import { Deadline } from '../../../system/time/deadline.ts';
 import { TelemetryError } from '../../errors.ts';
 import { sourceFailed } from '../source.ts';
-import { tcpFrame, tcpFrameLength, tcpPdu } from './modbus-codec.ts';
+import { requireAnswerOf, tcpFrame, tcpFrameLength, tcpPdu } from './modbus-codec.ts';
 import { SilentUnits } from './silent-units.ts';
 
 export interface TcpRequest {
@@ -59,7 +59,8 @@ export class TcpDevice implements Disposable {
     };
     const inTurn = async (): Promise<Uint8Array> => {
       using deadline = new Deadline(timeoutMs, late, signal);
-      return await this.#units.ask(request, async () => this.#patiently(request, deadline.signal));
+      const patiently = async () => requireAnswerOf(unit, await this.#patiently(request, deadline.signal));
+      return await this.#units.ask(request, patiently, signal);
     };
     return this.#turns.run(inTurn, signal);
   }

@@ -76,7 +76,6 @@ test.each([
   ['8302', 'has no such address'],
   ['830b', 'the unit behind the gateway is not responding'],
   ['8307', 'exception 7'],
-  ['840b', 'the unit behind the gateway is not responding'], // the result of a request to another register
   ['0402ff38', 'an invalid answer'],
   ['0304ff38ff38', 'an invalid answer'],
   ['0302ff', 'an invalid answer'],

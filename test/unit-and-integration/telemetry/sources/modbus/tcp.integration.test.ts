@@ -149,6 +149,19 @@ test('does not ask a silent unit again and again while another one answers', asy
   expect(server.asked).toEqual([1, 2, 1, 2, 1]);
 });
 
+test('names the unit that a gateway reports as missing, and keeps the connection', async () => {
+  const missing = (frame: Buffer): Buffer => {
+    frame.writeUInt8(frame.readUInt8(7) | 0x80, 7);
+    frame.writeUInt8(11, 8);
+    return frame.subarray(0, 9).fill(3, 5, 6);
+  };
+  const { server, read } = await bench((index) => (index < 2 ? { spoil: missing } : {}));
+  const error = { code: 'source-failed', message: 'modbus unit 1: the unit behind the gateway is not responding' };
+  await expect(read(1)).rejects.toMatchObject(error);
+  await expect(read(2)).rejects.toMatchObject(error);
+  expect([await read(3), server.connections]).toEqual([103, 1]);
+});
+
 test('starts the timeout of a request with its turn', async () => {
   const { read } = await bench(() => ({ delayMs: 250 }));
   expect(await Promise.all([0, 1, 2, 3, 4].map(async (address) => read(address, 1_000)))).toEqual([
