@@ -59,9 +59,10 @@ export class Measurement {
       const part = this.#partOf(reading, output, nowMs, onDrop);
       if (part === undefined) continue;
       used += 1;
+      const { pointer } = output.settings;
       const onNaN = (why: string): void => {
         used -= 1;
-        onDrop('not-a-number', why);
+        onDrop('not-a-number', pointer === '' ? why : `${pointer}: ${why}`);
       };
       const value = output.reduction.push(part, nowMs, onNaN);
       if (value !== undefined) onValue(output.settings.to, value);

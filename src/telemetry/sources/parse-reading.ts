@@ -15,13 +15,20 @@ export type SeriesUnits = Map<string, string>;
 export function parseReading(text: string, units: SeriesUnits = new Map(), series = ''): Reading {
   const trimmed = text.trim();
   if (trimmed === '') return undefined;
-  const value = parseExactly(trimmed);
-  if (value !== undefined) return shallow(value);
   if (/^[+-]?(?:nan|inf|infinity)$/i.test(trimmed)) return Number.NaN;
+  const parsed = parseExactly(trimmed);
+  const value = parsed === undefined && /^[[{]/.test(trimmed) ? parseExactly(withNulls(trimmed)) : parsed;
+  if (value !== undefined) return shallow(value);
   const [, number, unit] = measured.exec(trimmed) ?? [];
   if (number === undefined) return intact(trimmed);
   if (unit !== undefined) requireUnit(unit, trimmed, units, series);
   return /^[+-]?\d+$/.test(number) ? parseExactly(String(BigInt(number))) : Number(number);
+}
+
+/** Replaces the NaN and Infinity of Python's `json.dumps`, and the nan and inf of C, in a text that is almost JSON. */
+function withNulls(text: string): string {
+  const stringOrNoNumber = /"(?:[^"\\]|\\.)*"?|[+-]?\b(?:nan|inf|infinity)\b/gis;
+  return text.replaceAll(stringOrNoNumber, (match) => (match.startsWith('"') ? match : 'null'));
 }
 
 /** Returns the number that `parseReading` finds in a text, or undefined. */
