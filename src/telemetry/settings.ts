@@ -154,7 +154,9 @@ export const watchSchema = z.strictObject({
       }),
       z.strictObject({
         kind: z.literal('file'),
-        path: absolutePath('/run/level').describe('File that contains the latest value as JSON'),
+        path: absolutePath('/run/level', 'written file').describe(
+          'File that contains the latest value as JSON. Only root and the agent may write in its directory',
+        ),
       }),
       z.strictObject({
         kind: z.literal('mqtt'),

@@ -1,5 +1,8 @@
+import { dirname } from 'node:path';
+
 import { AgentError, describeError } from '../system/errors.ts';
 import { replaceFileDurably } from '../system/files/durable-file.ts';
+import { refuseExposed } from '../system/files/protected-file.ts';
 import { requireReplaceable } from '../system/files/published-file.ts';
 import type { Log } from '../system/log/log.ts';
 import { runProgram } from '../system/processes/child-process.ts';
@@ -78,6 +81,7 @@ async function writeOutput(output: WatchSettings['output'], text: string, signal
       throw sourceFailed(output.command[0], `ended with ${exitCode ?? 'a signal'}: ${describeError(stderr.trim())}`);
     }
     case 'file':
+      await refuseExposed(dirname(output.path)); // a link that another user sets there would lead anywhere
       await requireReplaceable(output.path);
       return replaceFileDurably(output.path, `${text}\n`);
     case 'mqtt': {

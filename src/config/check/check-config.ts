@@ -1,4 +1,4 @@
-import { isAbsolute } from 'node:path';
+import { dirname, isAbsolute } from 'node:path';
 
 import { serialNumberDoubt } from '../../system/device/serial-number.ts';
 import type { findSerialNumber } from '../../system/device/serial-number.ts';
@@ -207,5 +207,6 @@ export async function examine(file: string, need: RequiredFileKind): Promise<str
 
 async function exposuresOf(file: string, need: RequiredFileKind): Promise<readonly Exposure[]> {
   if (need === 'handler' || need === 'own program') return findProgramExposures(file);
+  if (need === 'written file') return findExposures(dirname(file));
   return guarded.has(need) ? findExposures(file) : [];
 }

@@ -42,7 +42,8 @@ export async function findFileProblem(
     if (wrongKind === undefined) await open(place, need);
     return wrongKind;
   } catch (error) {
-    return describeFailure(error, need);
+    const why = describeFailure(error, need);
+    return why === MISSING && need === 'written file' ? undefined : why;
   }
 }
 

@@ -140,7 +140,7 @@ export function describeExposures(exposures: readonly Exposure[]): string {
  * Throws `writable-by-others`. If only root and the agent's user may write, no one can change anything between this
  * check and the use.
  */
-async function refuseExposed(path: string, fs?: StatFs): Promise<void> {
+export async function refuseExposed(path: string, fs?: StatFs): Promise<void> {
   refuse(path, await findExposures(path, fs));
 }
 

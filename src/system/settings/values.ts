@@ -109,7 +109,8 @@ export function sizeBytes(value: string): number {
 /**
  * The requirements of a file that a setting names. `secret`, `page password`: only its owner may write it, and not
  * everyone may read it. `authorities` and `certificates`: only its owner may write it, and it is PEM. `program`: may be found in $PATH.
- * `own program`: runs with the agent's rights. `own script`: an interpreter runs it so.
+ * `own program`: runs with the agent's rights. `own script`: an interpreter runs it so. `written file`: may be missing; only root and the
+ * agent may write in its directory.
  */
 export type RequiredFileKind =
   | 'readable file'
@@ -123,6 +124,7 @@ export type RequiredFileKind =
   | 'own program'
   | 'own script'
   | 'program'
+  | 'written file'
   | 'slot'
   | 'device';
 

@@ -1,4 +1,4 @@
-import { chmod, readFile, symlink, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 
 import { beforeEach, describe, expect, test } from 'vitest';
@@ -116,6 +116,21 @@ output = { kind = "mqtt", ${broker} }
       'sensors[0].source.client_certificate_file: /nowhere/client.pem does not exist',
       'sensors[0].source.client_key_file: /nowhere/client.key does not exist',
       'watch[0].output.ca_file: /nowhere/ca.pem does not exist',
+    ]);
+  });
+
+  test('rejects a watch that writes into a directory of another user, and accepts a file that is missing', async () => {
+    const told = async (file: string): Promise<readonly string[]> => {
+      const output = `{ kind = "file", path = "${file}" }`;
+      await writeFile(path, `${leastConfig}[[watch]]\nid = "b"\nevery = "1m"\noutput = ${output}\n`);
+      return (await checkConfig(path, {})).problems.map(({ message }) => message);
+    };
+    const theirs = join(directory, 'theirs');
+    await mkdir(theirs);
+    expect(await told(`${theirs}/limits.json`)).toEqual([]);
+    await chown(theirs, 65_534, 65_534);
+    expect(await told(`${theirs}/limits.json`)).toEqual([
+      `watch[0].output.path: ${theirs}/limits.json is not trusted: ${theirs} belongs to user 65534; fix it with: chown root: ${theirs}`,
     ]);
   });
 

@@ -1,4 +1,14 @@
-import { existsSync, lstatSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chownSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -138,5 +148,22 @@ test('a watched property follows no link at the path of its temporary file', asy
   await until(() => existsSync(path) && readFileSync(path, 'utf8') === '"owned"\n');
   expect(readFileSync(victim, 'utf8')).toBe('mine');
   expect(lstatSync(path).isSymbolicLink()).toBe(false);
+  rmSync(directory, { recursive: true });
+});
+
+// Regression: the daemon, which runs as root, wrote into the directory that another user's link named.
+test('refuses to write a watched property through a directory of another user, and names the fix', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'watch-'));
+  const [theirs, victim] = [join(directory, 'theirs'), join(directory, 'victim')];
+  for (const path of [theirs, victim]) mkdirSync(path);
+  symlinkSync(victim, join(theirs, 'link'));
+  chownSync(theirs, 65_534, 65_534);
+  const path = join(theirs, 'link', 'limits.json');
+  await using rig = new Rig({ watches: [{ id: 'limit', everyMs: 20, output: { kind: 'file', path } }] });
+  rig.service.properties.set('limit', 'owned');
+  const error = (): string | undefined => rig.telemetry.status().watches[0]?.lastError;
+  await until(() => error() !== undefined || existsSync(path));
+  expect(existsSync(path)).toBe(false);
+  expect(error()).toContain(`${theirs} belongs to user 65534; fix it with: chown root: ${theirs}`);
   rmSync(directory, { recursive: true });
 });
