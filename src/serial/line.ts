@@ -1,6 +1,9 @@
+export const parities = ['none', 'even', 'odd'] as const;
+export type Parity = (typeof parities)[number];
+
 export interface LineSettings {
   readonly baud: number;
-  readonly parity: 'none' | 'even';
+  readonly parity: Parity;
 }
 
 export interface ModemLines {

@@ -26,7 +26,7 @@ export const optionTable = {
   text: { value: undefined, summary: 'treat VALUE as text, even if it is valid JSON' },
   try: { value: undefined, summary: 'read the sensor once now; store and send nothing' },
   baud: { value: 'NUMBER', summary: 'baud rate of the serial line (default: 9600)' },
-  parity: { value: 'PARITY', summary: 'parity of the serial line: even (default) or none' },
+  parity: { value: 'PARITY', summary: 'parity of the serial line: even (default), odd or none' },
   at: { value: 'TIME', summary: 'time of the measurement (default: now)' },
   root: { value: 'DIR', summary: 'check as part of the root file system of an image in DIR' },
   offline: { value: undefined, summary: 'check only the file, and nothing that it refers to' },

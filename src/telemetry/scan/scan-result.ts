@@ -1,11 +1,12 @@
 import type { SensorUnit } from '../../control/telemetry-protocol.ts';
+import type { LineSettings } from '../../serial/line.ts';
 
 /** The place to scan for sensors: a class of the kernel's devices, or the units of a Modbus line that the operator names. */
 export type ScanOrder = { readonly kind: 'hwmon' | 'thermal' | 'iio' | 'w1' | 'serial' } | ModbusPlace;
 
 export type ModbusPlace =
   | { readonly kind: 'modbus-tcp'; readonly host: string; readonly port: number }
-  | { readonly kind: 'modbus-rtu'; readonly port: string; readonly baud: number; readonly parity: 'none' | 'even' };
+  | ({ readonly kind: 'modbus-rtu'; readonly port: string } & LineSettings);
 
 /** Called after the request to each Modbus unit. */
 export type OnProbe = (unit: number, answering: number) => void;

@@ -1,3 +1,4 @@
+import type { LineSettings } from '../../serial/line.ts';
 import { searchWithin } from '../../system/pattern.ts';
 import { TelemetryError } from '../errors.ts';
 import type { OpenSerialLine } from '../ports.ts';
@@ -8,9 +9,8 @@ import type { SeriesUnits } from './parse-reading.ts';
 import { sourceFailed } from './source.ts';
 import type { PushedSource, Reading } from './source.ts';
 
-export interface SerialSettings {
-  readonly path: string;
-  readonly baud: number;
+export interface SerialSettings extends LineSettings {
+  readonly port: string;
   /**
    * The pattern whose named groups, or first group, are the reading. Omitted if a line is JSON, `key=value` pairs, or a
    * number.
@@ -34,12 +34,12 @@ const PATTERN_MS = 200;
 
 /** A board that prints lines. Throws when it is unplugged or silent; the caller begins again. */
 export function serialSource(settings: SerialSettings, openLine: OpenSerialLine): PushedSource {
-  const { path, baud, pattern, idleTimeoutMs } = settings;
+  const { port, pattern, idleTimeoutMs } = settings;
   const units: SeriesUnits = new Map();
   return {
     kind: 'pushed',
     run: async (intake, signal) => {
-      await using line = await openLine(path, { baud, parity: 'none' }, signal);
+      await using line = await openLine(port, settings, signal);
       const lines = new LineSplitter(MAX_LINE_BYTES, intake.drop);
       intake.connected();
       let silentMs = 0;
@@ -48,10 +48,10 @@ export function serialSource(settings: SerialSettings, openLine: OpenSerialLine)
         const bytes = await line.read(waitMs, signal);
         silentMs = bytes.byteLength === 0 ? silentMs + waitMs : 0;
         if (silentMs >= idleTimeoutMs)
-          throw new TelemetryError('source-timeout', `${path}: no byte for ${idleTimeoutMs} ms`);
+          throw new TelemetryError('source-timeout', `${port}: no byte for ${idleTimeoutMs} ms`);
         if (waitMs === QUIET_MS && bytes.byteLength > 0) {
           lines.skipLine();
-          intake.drop('malformed', `the beginning of a line that was in progress when ${path} was opened is missing`);
+          intake.drop('malformed', `the beginning of a line that was in progress when ${port} was opened is missing`);
         }
         waitMs = READ_MS;
         for (const text of lines.push(bytes)) intake.take(() => parseLine(text, pattern, units), text);

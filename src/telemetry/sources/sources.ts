@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
 import { brokerLogin, topicFilter } from '../../mqtt/settings.ts';
+import { parities } from '../../serial/line.ts';
 import { undefinedIfThrows, isSyntaxError } from '../../system/errors.ts';
 import {
   absolutePath,
@@ -94,7 +95,7 @@ const modbusRtu = sourceKind({
   settings: {
     port: absolutePath('/dev/ttyUSB0').describe('Serial port'),
     baud: wholeNumber(50, 4_000_000).default(9_600).describe('Bits per second'),
-    parity: z.enum(['none', 'even']).default('even').describe('Parity bit'),
+    parity: z.enum(parities).default('even').describe('Parity bit'),
     ...register,
   },
   create: async (settings, { modbus, timeoutMs }) => (await modbus()).rtuSource({ ...settings, timeoutMs }, settings),
@@ -157,6 +158,7 @@ const serial = sourceKind({
   settings: {
     port: absolutePath('/dev/ttyUSB0').describe('Serial port'),
     baud: wholeNumber(50, 4_000_000).default(115_200).describe('Bits per second'),
+    parity: z.enum(parities).default('none').describe('Parity bit'),
     pattern: text()
       .refine(isPattern, 'a regular expression')
       .optional()
@@ -165,10 +167,10 @@ const serial = sourceKind({
       ),
     idle_timeout: duration('1s', '1d').default('5m').describe('Reopens a port on which nothing arrives for this time'),
   },
-  create: async ({ port: path, baud, pattern, idleTimeoutMs }, { openLine }) => {
+  create: async ({ pattern, ...line }, { openLine }) => {
     const { serialSource } = await import('./serial.ts');
     const expression = pattern === undefined ? undefined : new RegExp(pattern);
-    return serialSource({ path, baud, pattern: expression, idleTimeoutMs }, openLine);
+    return serialSource({ ...line, pattern: expression }, openLine);
   },
   place: ({ port }) => port,
   speaks: () => true,

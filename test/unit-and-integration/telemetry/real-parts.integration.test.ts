@@ -164,7 +164,10 @@ test('messages of mosquitto arrive, through wildcards, and again after it was re
 test('a serial device is read, survives being unplugged, and is read again', async () => {
   const { near, far, cable } = await ptyPair();
   const probe = running(
-    serialSource({ path: near, baud: 115_200, pattern: undefined, idleTimeoutMs: 2_000 }, openSerialLine),
+    serialSource(
+      { port: near, baud: 115_200, parity: 'none', pattern: undefined, idleTimeoutMs: 2_000 },
+      openSerialLine,
+    ),
   );
   const print = (path: string, line: string): void =>
     void execFileSync('sh', ['-c', `printf '%s\\n' "$1" > "$2"`, 'sh', line, path]);
@@ -181,7 +184,7 @@ test('a serial device is read, survives being unplugged, and is read again', asy
 test('a line in progress when the port opens is dropped, at the pace of 9600 baud', async () => {
   const { near, far } = await ptyPair();
   const probe = running(
-    serialSource({ path: near, baud: 9_600, pattern: undefined, idleTimeoutMs: 2_000 }, openSerialLine),
+    serialSource({ port: near, baud: 9_600, parity: 'none', pattern: undefined, idleTimeoutMs: 2_000 }, openSerialLine),
   );
   const port = openSync(far, 'w');
   for (let lines = 0; probe.readings.length < 3 && lines < 200; lines += 1) {

@@ -77,14 +77,16 @@ function addressOf(place: string): { readonly host: string; readonly port: numbe
 const baudPattern = /^\d{2,7}$/;
 const MIN_BAUD = 50;
 const MAX_BAUD = 4_000_000;
+const parities = ['even', 'odd', 'none'] as const;
 
-function lineOf(values: ParsedCommand['values']): { readonly baud: number; readonly parity: 'none' | 'even' } {
+function lineOf(values: ParsedCommand['values']) {
   const typedBaud = values.get('baud') ?? '9600';
   const baud = Number(typedBaud);
   if (!baudPattern.test(typedBaud) || baud < MIN_BAUD || baud > MAX_BAUD) {
     throw new ArgumentError(`--baud ${typedBaud} is not a whole number from ${MIN_BAUD} to ${MAX_BAUD}`);
   }
-  const parity = values.get('parity') ?? 'even';
-  if (parity !== 'even' && parity !== 'none') throw new ArgumentError(`--parity ${parity} is neither even nor none`);
+  const typedParity = values.get('parity') ?? 'even';
+  const parity = parities.find((one) => one === typedParity);
+  if (parity === undefined) throw new ArgumentError(`--parity ${typedParity} is not even, odd or none`);
   return { baud, parity };
 }

@@ -1,3 +1,4 @@
+import type { LineSettings } from '../../../serial/line.ts';
 import { SerialQueue } from '../../../system/serial-queue.ts';
 import type { Clock } from '../../../system/time/clock.ts';
 import { Deadline } from '../../../system/time/deadline.ts';
@@ -8,11 +9,9 @@ import { hear, isAnswer, lackingBytes, requireAnswerOf, rtuFrame } from './modbu
 import type { Heard } from './modbus-codec.ts';
 import { SilentUnits } from './silent-units.ts';
 
-export interface RtuRequest {
+export interface RtuRequest extends LineSettings {
   /** The path of the port. */
   readonly port: string;
-  readonly baud: number;
-  readonly parity: 'none' | 'even';
   readonly unit: number;
   readonly pdu: Uint8Array;
   /** For the request and its answer, from the moment that they have the line. */

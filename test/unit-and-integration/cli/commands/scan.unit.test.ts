@@ -64,7 +64,7 @@ describe('agent sensors scan', () => {
     ['modbus h --parity none', '--parity is an option of a serial port, and h is not one'],
     ['modbus /dev/t --baud 9.6', '--baud 9.6 is not a whole number from 50 to 4000000'],
     ['modbus /dev/t --baud 1', '--baud 1 is not a whole number'],
-    ['modbus /dev/t --parity odd', '--parity odd is neither even nor none'],
+    ['modbus /dev/t --parity mark', '--parity mark is not even, odd or none'],
   ])('%s is an error of usage', async (line, told) => {
     const { exitCode, err, orders } = await scan(line);
     expect(exitCode).toBe(64);

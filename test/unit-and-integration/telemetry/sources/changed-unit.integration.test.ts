@@ -10,7 +10,7 @@ import type { PushedSource, Reading } from '../../../../src/telemetry/sources/so
 import { folderUntilTestEnds } from '../../../until-test-ends.ts';
 
 const signal = AbortSignal.timeout(60_000);
-const port = { path: '/dev/ttyX', baud: 9_600, pattern: undefined, idleTimeoutMs: 3_000 };
+const port = { port: '/dev/ttyX', baud: 9_600, parity: 'none', pattern: undefined, idleTimeoutMs: 3_000 } as const;
 
 /** Runs a source until it ends. Returns its readings and errors. */
 async function readingsOf(source: PushedSource): Promise<readonly unknown[]> {

@@ -34,7 +34,7 @@ const emptyLine = {
   write: async () => {},
   [Symbol.asyncDispose]: async () => {},
 };
-const port = { path: '/dev/ttyX', baud: 9_600, pattern: undefined, idleTimeoutMs: 3_000 };
+const port = { port: '/dev/ttyX', baud: 9_600, parity: 'none', pattern: undefined, idleTimeoutMs: 3_000 } as const;
 
 test('a program that runs is connected, though it prints nothing', async () => {
   expect(await connects(execStreamSource({ command: ['/bin/sleep', '1000'] }))).toEqual({ isConnected: true });

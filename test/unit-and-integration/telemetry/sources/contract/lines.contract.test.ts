@@ -31,7 +31,7 @@ sourceContract('serial', async () => {
     };
     return { write: async () => {}, read: readAfterQuiet, [Symbol.asyncDispose]: async () => {} };
   };
-  const port = { path: '/dev/ttyX', baud: 9_600, pattern: undefined, idleTimeoutMs: 3_000 };
+  const port = { port: '/dev/ttyX', baud: 9_600, parity: 'none', pattern: undefined, idleTimeoutMs: 3_000 } as const;
   return { source: serialSource(port, openLine), conduct: (conduct) => void (present = conduct) };
 });
 
