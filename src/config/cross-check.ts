@@ -1,6 +1,6 @@
 import { parseUtcTime } from '../system/time/utc-time.ts';
 import { brokerConflicts, serviceConflicts, webConflicts } from './cross-check/connections.ts';
-import { serialPortConflicts } from './cross-check/serial-ports.ts';
+import { portUsers, serialPortConflicts } from './cross-check/serial-ports.ts';
 import { targetConflicts } from './cross-check/targets.ts';
 import { findingAt } from './file/problems.ts';
 import type { ConfigFile, ValidTables } from './schema/schema.ts';
@@ -12,7 +12,7 @@ export interface Finding {
 }
 
 /** Finds contradictions between settings that are correct in themselves; `input` shows the written ones among them. */
-export function findConflicts(tables: ValidTables, input: unknown): readonly Finding[] {
+export function findConflicts(tables: ValidTables, input: Readonly<Record<string, unknown>>): readonly Finding[] {
   const { service, update, web, targets = {} } = tables;
   return [
     ...keyConflicts(tables),
@@ -22,7 +22,7 @@ export function findConflicts(tables: ValidTables, input: unknown): readonly Fin
     ...(tables.targets === undefined || update === undefined ? [] : missingDefaultTarget(targets, update)),
     ...targetConflicts(targets, input),
     ...measurementConflicts(tables),
-    ...serialPortConflicts(tables),
+    ...serialPortConflicts(portUsers(input, tables)),
     ...watchConflicts(tables),
   ];
 }

@@ -60,7 +60,7 @@ export async function checkConfig(
   const text = await readConfigText(path, around.kind === 'gateway' ? findExposures : async () => []);
   const { file, input, problems } = examineConfig(path, text);
   const right = validSubset(input);
-  const { wrong, doubtful } = await checkFiles(right, path, around);
+  const { wrong, doubtful } = await checkFiles(right, input, path, around);
   const found = [...(await scheduleFindings(right)), ...wrong];
   const told = [...doubtful, ...suspiciousSerialNumber(right), ...hiddenFiles(right)];
   const overridden =
@@ -71,12 +71,17 @@ export async function checkConfig(
   return { problems: sortByLine([...problems, ...withLines(found, text)]), warnings };
 }
 
-async function checkFiles(right: ValidSubset, path: string, around: FileContext): Promise<CheckedReferences> {
+async function checkFiles(
+  right: ValidSubset,
+  input: Readonly<Record<string, unknown>>,
+  path: string,
+  around: FileContext,
+): Promise<CheckedReferences> {
   switch (around.kind) {
     case 'gateway': {
       const named = await checkReferences(right, async (reference) => checkHere(reference, around.isRoots));
       const serial = await checkSerialNumber(right, around.findSerialNumber);
-      const unfit = [...(await slotFindings(right)), ...(await portFindings(right))];
+      const unfit = [...(await slotFindings(right)), ...(await portFindings(input))];
       const doubtful = [...named.doubtful, ...serial.doubtful, ...(await openSecrets(right, path))];
       if (around.isRoots === true)
         return { wrong: [...named.wrong, ...unfit], doubtful: [...doubtful, ...serial.wrong] };
@@ -172,15 +177,13 @@ async function slotFindings({ tables, placeOf }: ValidSubset): Promise<readonly 
 }
 
 /** Refuses what may not share a port, if its ports are one device under different names. */
-async function portFindings({ tables, placeOf }: ValidSubset): Promise<readonly Finding[]> {
+async function portFindings(input: Readonly<Record<string, unknown>>): Promise<readonly Finding[]> {
+  const users = portUsers(input);
   const devices = new Map<string, string | undefined>();
-  for (const { settings } of portUsers(tables)) devices.set(settings.port, await deviceAt(settings.port));
+  for (const { settings } of users) devices.set(settings.port, await deviceAt(settings.port));
   const isAlias = (one: string, other: string): boolean =>
     one !== other && devices.get(one) !== undefined && devices.get(one) === devices.get(other);
-  return [...serialPortConflicts(tables, isAlias)].flatMap(({ path, message }) => {
-    const place = placeOf(path);
-    return place === undefined ? [] : [{ path: place, message }];
-  });
+  return [...serialPortConflicts(users, isAlias)];
 }
 
 async function missingUserReason(user: string): Promise<string | undefined> {

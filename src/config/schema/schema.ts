@@ -11,7 +11,7 @@ import { propertySchema, sensorSchema, telemetrySchema, watchSchema } from '../.
 import { hooksSchema, reportSchema, updateSchema } from '../../update/settings.ts';
 import { pageSchema } from '../../web/settings.ts';
 
-const targetSchema = z.discriminatedUnion('kind', [slotsTargetSchema, mcuTargetSchema, packageTargetSchema]);
+export const targetSchema = z.discriminatedUnion('kind', [slotsTargetSchema, mcuTargetSchema, packageTargetSchema]);
 
 /** The values of `protocol` of a board. */
 export const boardProtocols = mcuTargetSchema.shape.protocol.options;

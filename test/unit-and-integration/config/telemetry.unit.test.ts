@@ -238,6 +238,18 @@ describe('two sources on one port', () => {
   const both = (one: string, other: string): string =>
     `[[sensors]]\nevent = "e"\n${one}\n[[properties]]\nid = "p"\n${other}`;
 
+  // Regression: an invalid sensor hid the conflicts of all ports, until the next check.
+  test.each(['[[sensors]]\nevent = 5\n', '[[sensors]]\nevent = "e"\nevery = "5x"\n'])(
+    'are found although one of them is invalid elsewhere: %j',
+    (invalid) => {
+      const text = `${invalid}${source('serial')}\n[[properties]]\nid = "p"\n${source('serial')}`;
+      const { problems } = examineConfig('config.toml', `${leastConfig}\n${text}`);
+      expect(problems.map(({ message }) => message).at(-1)).toContain(
+        'properties[0].source.port is the port of sensors[0], too',
+      );
+    },
+  );
+
   test('may be registers on one line', () => {
     expect(parseConfig(both(source('modbus-rtu'), source('modbus-rtu', ', unit = 2'))).measurements).toHaveLength(2);
   });
