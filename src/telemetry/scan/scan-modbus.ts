@@ -1,6 +1,6 @@
 import { Dialing } from '../../system/dialing.ts';
 import type { Destination } from '../../system/dialing.ts';
-import { describeError } from '../../system/errors.ts';
+import { AgentError, describeError, valueOrError } from '../../system/errors.ts';
 import { systemClock } from '../../system/time/clock.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import { TelemetryError } from '../errors.ts';
@@ -15,8 +15,11 @@ const FIRST_UNIT = 1;
 const LAST_UNIT = 247;
 /** The deadline for the very first connection. */
 const CONNECT_MS = 5_000;
-/** Longer than a gateway usually waits for a unit: while it waits, it answers for no other one. */
-const TCP_MS = 1_500;
+/** Longer than a gateway waits for a unit: while it waits, it answers for no other one. */
+const GATEWAY_MS = 5_000;
+/** A host that leaves this number of requests in a row unanswered does not report missing units. */
+const MAX_SILENT = 3;
+const SILENT_MS = 1_000;
 /** At 9600 baud a request and its answer take 20 ms; the rest is for the device. */
 const RTU_MS = 300;
 const MAX_FOUND = 32;
@@ -31,8 +34,8 @@ const probe: ModbusRegister = {
   wordOrder: 'big',
 };
 
-/** Throws TelemetryError without an answer of the unit. */
-type Ask = (unit: number) => Promise<unknown>;
+/** Returns the answer of a unit, or the reason why there is none. */
+type Ask = (unit: number) => Promise<Uint8Array | AgentError>;
 
 /** Sends one request to each unit address. Throws AgentError if the line or host is unreachable. */
 export async function scanModbus(
@@ -45,13 +48,20 @@ export async function scanModbus(
   if (place.kind === 'modbus-tcp') {
     using device = new TcpDevice(place, systemClock);
     await reach(place, signal);
-    const ask: Ask = async (unit) => device.ask({ unit, pdu, timeoutMs: TCP_MS }, signal);
+    let silent = 0;
+    const ask: Ask = async (unit) => {
+      const timeoutMs = silent < MAX_SILENT ? GATEWAY_MS : SILENT_MS;
+      const answer = await valueOrError(device.ask({ unit, pdu, timeoutMs }, signal));
+      silent = answer instanceof AgentError && answer.code === 'source-timeout' ? silent + 1 : 0;
+      return answer;
+    };
     return answering(place, await askAll(ask, onAsked, signal));
   }
   await using line = await openLine(place.port, place, signal);
   const ask: Ask = async (unit) => {
     const request = { ...place, unit, pdu, timeoutMs: RTU_MS };
-    return requireAnswer(request, await askByRtu(line, request, systemClock, signal));
+    const answered = askByRtu(line, request, systemClock, signal).then((heard) => requireAnswer(request, heard));
+    return valueOrError(answered);
   };
   return answering(place, await askAll(ask, onAsked, signal));
 }
@@ -74,23 +84,13 @@ async function reach({ host, port }: Destination, signal: AbortSignal): Promise<
 async function askAll(ask: Ask, onAsked: OnProbe, signal: AbortSignal): Promise<readonly number[]> {
   const units: number[] = [];
   for (let unit = FIRST_UNIT; unit <= LAST_UNIT; unit += 1) {
+    const answer = await ask(unit);
     signal.throwIfAborted();
-    if (await answers(ask, unit, signal)) units.push(unit);
+    if (!(answer instanceof AgentError)) units.push(unit);
+    else if (!(answer instanceof TelemetryError)) throw answer; // the port has gone
     onAsked(unit, units.length);
   }
   return units;
-}
-
-/** True if a unit answers. Throws SerialError if the port has gone. */
-async function answers(ask: Ask, unit: number, signal: AbortSignal): Promise<boolean> {
-  try {
-    await ask(unit);
-    return true;
-  } catch (error) {
-    signal.throwIfAborted();
-    if (error instanceof TelemetryError) return false;
-    throw error;
-  }
 }
 
 function answering(place: ModbusPlace, units: readonly number[]): ScanResult {

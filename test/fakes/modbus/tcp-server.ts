@@ -9,6 +9,8 @@ import type { UnitModel } from './modbus-model.ts';
 export interface TcpConduct {
   /** Until the answer comes. */
   readonly delayMs?: number;
+  /** A gateway waits for its unit for this time, and answers no other request in the meantime. */
+  readonly waitMs?: number;
   readonly isLost?: boolean;
   /** Instead of the answer, or `stay` for the answer alone. */
   readonly end?: 'stay' | 'close' | 'reset';
@@ -28,6 +30,8 @@ export class ModbusTcpServer implements AsyncDisposable {
   readonly #unit: UnitModel;
   readonly #conduct: (request: number) => TcpConduct;
   readonly #most: number;
+  /** The time until which a gateway waits for a unit. */
+  #busyUntilMs = 0;
   readonly #sockets = new Set<Socket>();
   readonly #server = createServer((socket) => this.#accept(socket));
 
@@ -89,7 +93,7 @@ export class ModbusTcpServer implements AsyncDisposable {
   }
 
   #answer(socket: Socket, request: Buffer): void {
-    const { delayMs = 0, isLost = false, end, spoil } = this.#conduct(this.asked.length);
+    const { delayMs = 0, waitMs = 0, isLost = false, end, spoil } = this.#conduct(this.asked.length);
     this.asked.push(request.readUInt16BE(8));
     if (end === 'close') socket.end();
     if (end === 'reset') socket.resetAndDestroy();
@@ -98,7 +102,9 @@ export class ModbusTcpServer implements AsyncDisposable {
     const frame = Buffer.concat([request.subarray(0, 7), pdu]);
     frame.writeUInt16BE(pdu.byteLength + 1, 4);
     const say = (): void => void (socket.writable && socket.write(spoil?.(frame) ?? frame));
-    if (delayMs === 0) say();
-    else setTimeout(say, delayMs);
+    this.#busyUntilMs = Math.max(performance.now(), this.#busyUntilMs) + waitMs;
+    const laterMs = this.#busyUntilMs - performance.now() + delayMs;
+    if (laterMs <= 0) say();
+    else setTimeout(say, laterMs);
   }
 }

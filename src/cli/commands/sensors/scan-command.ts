@@ -1,3 +1,4 @@
+import { formatDuration } from '../../../control/presentation/time.ts';
 import { nearest } from '../../../system/nearest.ts';
 import type { ScanOrder } from '../../../telemetry/scan/scan-result.ts';
 import { ArgumentError } from '../../arguments/command.ts';
@@ -6,6 +7,7 @@ import type { CliContext } from '../../context.ts';
 import { renderScan } from '../../screen/pages/render-scan.ts';
 import { printResult } from '../print.ts';
 
+const LAST_UNIT = 247;
 const kinds = ['modbus', 'hwmon', 'thermal', 'iio', 'w1', 'serial'] as const;
 type Kind = (typeof kinds)[number];
 
@@ -17,7 +19,7 @@ export const scanCommand: Command = {
   summary: 'find sensors and propose [[sensors]]',
   details: [
     'KIND is hwmon, thermal, iio, w1 (what the kernel shows), serial (ports; none is opened) or modbus, which needs a PLACE: a serial port, or ' +
-      'HOST[:PORT]. For modbus, reads holding register 0 of each unit from 1 to 247, which takes two minutes if no unit responds.',
+      'HOST[:PORT]. For modbus, reads holding register 0 of each unit from 1 to 247, which takes up to two minutes on a serial port, and five at a host where no unit responds.',
     'Prints TOML that agent config check accepts, and writes nothing.',
   ],
   run: scan,
@@ -28,8 +30,14 @@ async function scan(typed: ParsedCommand, context: CliContext): Promise<number> 
   const kind = kinds.find((known) => known === word);
   if (kind === undefined) throw unknownKind(word);
   const order = orderOf(kind, typed);
-  const onAsked = (unit: number, answering: number): void =>
-    context.err.pin(`Probed unit ${unit} of 247; ${answering} responded. Ctrl-C stops the scan`);
+  const startMs = context.clock.monotonicMs();
+  const onAsked = (unit: number, answering: number): void => {
+    const leftMs = ((context.clock.monotonicMs() - startMs) / unit) * (LAST_UNIT - unit);
+    const left = formatDuration(leftMs);
+    context.err.pin(
+      `Probed unit ${unit} of ${LAST_UNIT}; ${answering} responded. About ${left} left. Ctrl-C stops the scan`,
+    );
+  };
   try {
     const report = await context.scan(order, onAsked, context.signal);
     context.err.pin(undefined);

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { ScanReport } from '../../../../src/cli/context.ts';
 import { TelemetryError } from '../../../../src/telemetry/errors.ts';
 import type { ScanOrder } from '../../../../src/telemetry/scan/scan-result.ts';
+import { ManualClock } from '../../../fakes/clock.ts';
 import { type as typeAt } from '../fake-context.ts';
 
 const found: ScanReport['found'] = [
@@ -27,10 +28,13 @@ const found: ScanReport['found'] = [
 
 async function scan(line: string, report: ScanReport = { found, isCut: false }, columns?: number) {
   const orders: ScanOrder[] = [];
+  const clock = new ManualClock();
   const told = await typeAt(['sensors', 'scan', ...line.split(' ')], {
     ...(columns === undefined ? {} : { columns }),
+    clock,
     scan: async (order, onAsked) => {
       orders.push(order);
+      clock.advance(17_000);
       onAsked(17, 2);
       return report;
     },
@@ -107,7 +111,9 @@ describe('agent sensors scan', () => {
 
   test('shows at a terminal how far it is, until it is done', async () => {
     const { context } = await scan('modbus h', { found, isCut: true }, 60);
-    expect(context.err.pinned[0]).toBe('Probed unit 17 of 247; 2 responded. Ctrl-C stops the scan');
+    expect(context.err.pinned[0]).toBe(
+      'Probed unit 17 of 247; 2 responded. About 3 min 50 s left. Ctrl-C stops the scan',
+    );
     expect(context.err.pinned.at(-1)).toBeUndefined();
     expect(context.out.text).toContain('# More were found');
   });
