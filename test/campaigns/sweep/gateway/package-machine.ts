@@ -183,6 +183,7 @@ export class PackageMachine {
 
   async #register(): Promise<void> {
     await this.#write('guard.service', 'watch', this.#units, '/units');
+    await (await this.disk.api.open(FOLDER, 'r')).sync();
   }
 
   async #keep(): Promise<void> {
