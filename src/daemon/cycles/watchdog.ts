@@ -1,10 +1,7 @@
-import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { socketNames } from '../../control/access.ts';
-import { controlClient } from '../../control/client/control-client.ts';
-import { ReportedFailure } from '../../control/control-errors.ts';
-import type { AgentOperations } from '../../control/operations.ts';
+import { isReachable } from '../../control/client/control-connection.ts';
 import { abortable } from '../../system/abortable.ts';
 import { AgentError, systemErrorCode } from '../../system/errors.ts';
 import type { ServiceManager } from '../../system/processes/systemd-notify.ts';
@@ -62,7 +59,7 @@ export function feedWatchdog({ manager, clock, runDirectory, isAlive, onTurn }: 
  */
 class SelfTest implements AsyncDisposable {
   readonly #deps: SelfTestDeps;
-  readonly #client: AgentOperations;
+  readonly #socketPath: string;
   readonly #stop = new AbortController();
   /** The pending request, which ends with a reply. */
   #pending: Promise<void> | undefined;
@@ -71,7 +68,7 @@ class SelfTest implements AsyncDisposable {
 
   constructor(deps: SelfTestDeps) {
     this.#deps = deps;
-    this.#client = controlClient(join(deps.runDirectory, socketNames.root), { answerMs: MOST_SILENCE_MS });
+    this.#socketPath = join(deps.runDirectory, socketNames.root);
   }
 
   get isResponding(): boolean {
@@ -102,12 +99,10 @@ class SelfTest implements AsyncDisposable {
 
   async #hasReply(signal: AbortSignal): Promise<boolean> {
     try {
-      await abortable(access(this.#deps.runDirectory), signal);
-      await this.#client.queue({}, signal);
-      return true;
+      return await abortable(isReachable(this.#socketPath, MOST_SILENCE_MS, signal), signal);
     } catch (error) {
       if (!(error instanceof AgentError) && systemErrorCode(error) === undefined) throw error;
-      return error instanceof ReportedFailure;
+      return false;
     }
   }
 }

@@ -1,4 +1,4 @@
-import { baseboard, chassis, system } from 'systeminformation';
+import { baseboard, chassis, system } from 'systeminformation/lib/system.js';
 
 /** The serial numbers that the machine's firmware states (DMI), best first; placeholders and empty texts included. */
 export async function dmiSerialNumbers(): Promise<readonly string[]> {
