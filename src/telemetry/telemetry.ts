@@ -115,7 +115,13 @@ export class Telemetry implements AsyncDisposable {
 
   /** Takes all points or none. Resolves when they are durable or delivered. Throws TelemetryError. */
   async sendDatapoints(points: readonly LocalPoint[], signal: AbortSignal): Promise<AcknowledgedBy> {
-    return this.#queue.acknowledged(this.#queue.push(points.map((point) => this.#newPoint(point))), signal);
+    return this.#queue.acknowledged(
+      this.#queue.push(
+        points.map((point) => this.#newPoint(point)),
+        'program',
+      ),
+      signal,
+    );
   }
 
   /** Resolves when the value is durable or delivered. Throws TelemetryError. */

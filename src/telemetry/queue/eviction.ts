@@ -9,6 +9,11 @@ import type { StoredPoint } from './database/records.ts';
 /** The reason why a datapoint was not delivered. */
 export type DropReason = keyof QueueStats['dropped'];
 
+/** Returns a count for each reason. */
+export function noDrops(): Record<DropReason, number> {
+  return { 'too-old': 0, 'queue-full': 0, 'memory-full': 0, refused: 0, damaged: 0 };
+}
+
 /** The bounds of each class, and for all together. */
 export type QueueBounds = Pick<TelemetrySettings, PointClass | 'maxBytes'>;
 

@@ -11,22 +11,22 @@ import { checkName, toText } from '../value-text.ts';
 import { isCurrent } from './batch.ts';
 import type { Batch, Lane, QueuedPoint } from './batch.ts';
 import type { DeadLetter } from './database/records.ts';
-import type { DropReason } from './eviction.ts';
+import { noDrops } from './eviction.ts';
 import { FlashWear } from './flash-wear.ts';
+import type { FlashWearDeps } from './flash-wear.ts';
 import { StoredPoints } from './stored-points.ts';
 import type { StoredPointsDeps } from './stored-points.ts';
 import { StreamRegistry } from './streams.ts';
 import type { Stream } from './streams.ts';
 import { UnflushedPoints } from './unflushed-points.ts';
 
-type Timing = Pick<TelemetrySettings, 'writeIntervalMs' | 'writePoints' | 'memoryPoints' | 'flashBytesPerDay'>;
+type Timing = Pick<TelemetrySettings, 'writeIntervalMs' | 'writePoints' | 'memoryPoints'>;
 
 type Storage = Pick<StoredPointsDeps, 'path' | 'bounds' | 'minFreeBytes' | 'maxDeadLetters' | 'log' | 'open'>;
 
-export interface QueueDeps extends Storage, Timing {
+export interface QueueDeps extends Storage, Timing, FlashWearDeps {
   readonly clock: Clock;
   readonly boot: BootTime;
-  readonly flash?: FlashWear;
   /** The events of the configuration, which are accepted however many names others make up. */
   readonly configuredEvents?: ReadonlySet<string>;
   readonly maxEvents?: number;
@@ -41,8 +41,6 @@ export interface BootTime {
 /** The pause between two attempts on a disk that failed. */
 const PAUSE_MS = 1_000;
 const LONGEST_SLEEP_MS = 60_000;
-/** The memory for each datapoint that may wait there. */
-const BYTES_PER_POINT = 1_024;
 
 /**
  * Guarantee `datapoints`: the durable queue of datapoints that the service has not accepted yet. SQLite is the queue; memory holds
@@ -54,13 +52,7 @@ export class DatapointQueue implements Disposable {
   readonly #streams: StreamRegistry;
   readonly #boots: Boots;
   /** Datapoints that were not delivered, since the agent started. */
-  readonly #dropped: Record<DropReason, number> = {
-    'too-old': 0,
-    'queue-full': 0,
-    'memory-full': 0,
-    refused: 0,
-    damaged: 0,
-  };
+  readonly #dropped = noDrops();
   readonly #unflushed = new UnflushedPoints();
   readonly #stored: StoredPoints;
   readonly #flash: FlashWear;
@@ -71,17 +63,16 @@ export class DatapointQueue implements Disposable {
   readonly arrival = { live: new Wakeup(), urgent: new Wakeup(), backlog: new Wakeup(), property: new Wakeup() };
   #isUrgent = false;
   /** When something was settled that is still on disk. */
-  #settledAtMs: number | undefined;
+  #settledAtMs = Number.POSITIVE_INFINITY;
 
   constructor(deps: QueueDeps) {
-    const { clock, boot, flash = new FlashWear() } = deps;
+    const { clock, boot } = deps;
     this.#deps = deps;
     this.#streams = new StreamRegistry(deps.configuredEvents, deps.maxEvents);
-    this.#flash = flash;
+    this.#flash = new FlashWear(deps);
     this.#boots = new Boots(boot.name);
-    const onOpen = (): void => [this.arrival.backlog, this.arrival.property].forEach((wakeup) => wakeup.notify());
-    const known = { streams: this.#streams, boots: this.#boots, dropped: this.#dropped, onOpen };
-    const timing = { flash, monotonicMs: () => clock.monotonicMs(), sinceBootMs: boot.sinceBootMs };
+    const known = { streams: this.#streams, boots: this.#boots, dropped: this.#dropped, onOpen: this.#notifyStored };
+    const timing = { flash: this.#flash, monotonicMs: () => clock.monotonicMs(), sinceBootMs: boot.sinceBootMs };
     this.#stored = new StoredPoints({ ...deps, ...known, ...timing });
   }
 
@@ -91,9 +82,12 @@ export class DatapointQueue implements Disposable {
     this.#stored[Symbol.dispose]();
   }
 
-  /** Accepts all datapoints or none. Throws TelemetryError for a value or a name that cannot be sent. */
-  push(points: readonly NewPoint[]): Acknowledgement {
+  /** Accepts all datapoints or none. Throws TelemetryError if one cannot be sent, or a program sends too many. */
+  push(points: readonly NewPoint[], sender: 'source' | 'program' = 'source'): Acknowledgement {
     const prepared = points.map((point) => ({ point, name: checkName(point.event), text: toText(point.value) }));
+    const spent = sender === 'program' ? this.#flash.pauseText : undefined;
+    if (spent !== undefined && this.#unflushed.exceed(this.#deps.memoryPoints / 2, prepared))
+      throw new TelemetryError('point-dropped', `half of the memory would be full, and ${spent}`);
     const names = new Set(prepared.map(({ name }) => name));
     for (const stream of this.#streams.surplus(names, () => this.#waiting())) this.#stored.forgetEvent(stream);
     const ack = new Acknowledgement(points.length);
@@ -128,9 +122,10 @@ export class DatapointQueue implements Disposable {
 
   /** Writes soon. Resolves when the values are durable or delivered. Throws TelemetryError if they are neither in time. */
   async acknowledged({ settled }: Acknowledgement, signal: AbortSignal): Promise<AcknowledgedBy> {
+    const trouble = (): string | undefined => this.#stored.trouble ?? this.#flash.pauseText;
     this.#isUrgent = true;
     for (const wakeup of [this.arrival.urgent, this.#writing]) wakeup.notify();
-    return waitForAck(settled, { clock: this.#deps.clock, trouble: () => this.#stored.trouble }, signal);
+    return waitForAck(settled, { clock: this.#deps.clock, trouble }, signal);
   }
 
   /** The clock was set, and shows when this boot began. Datapoints that waited for that can be sent. */
@@ -148,26 +143,24 @@ export class DatapointQueue implements Disposable {
       const isUsable = this.msUntilDue() > 0 ? this.#stored.isUsable() : this.flush();
       const dueMs = isUsable ? this.msUntilDue() : PAUSE_MS;
       // what may be written to flash in a day frees up with time
-      await this.#writing.wait(
-        this.#unflushed.all.length > 0 ? Math.min(dueMs, LONGEST_SLEEP_MS) : dueMs,
-        clock,
-        signal,
-      );
+      const longestMs = this.#unflushed.all.length > 0 ? LONGEST_SLEEP_MS : Number.POSITIVE_INFINITY;
+      await this.#writing.wait(Math.min(dueMs, longestMs), clock, signal);
     }
   }
 
   /** Returns the time until a write is due. 0 if it is due now; infinity if there is nothing to write. */
   msUntilDue(): number {
-    const { clock, boot, writeIntervalMs, writePoints, memoryPoints, flashBytesPerDay } = this.#deps;
+    const { clock, boot, writeIntervalMs, writePoints, memoryPoints } = this.#deps;
     const [oldest] = this.#unflushed.all;
-    if (this.#isUrgent && oldest !== undefined) return 0;
-    const nowMs = clock.monotonicMs();
-    const isSpent = this.#flash.bytesOfLastDay(nowMs) >= flashBytesPerDay;
-    if (this.#unflushed.total.points >= (isSpent ? memoryPoints * 0.8 : writePoints)) return 0;
+    const { pauseMs } = this.#flash;
+    if (this.#unflushed.total.points >= (pauseMs === undefined ? writePoints : memoryPoints * 0.8)) return 0;
+    if (this.#isUrgent && oldest !== undefined) return pauseMs ?? 0;
     const waitedMs =
-      oldest === undefined || isSpent ? Number.NEGATIVE_INFINITY : boot.sinceBootMs() - oldest.sinceBootMs;
-    const settledMs = this.#settledAtMs === undefined ? Number.NEGATIVE_INFINITY : nowMs - this.#settledAtMs;
-    return Math.max(0, writeIntervalMs - Math.max(waitedMs, settledMs));
+      oldest === undefined || pauseMs !== undefined
+        ? Number.NEGATIVE_INFINITY
+        : boot.sinceBootMs() - oldest.sinceBootMs;
+    const settledMs = clock.monotonicMs() - this.#settledAtMs;
+    return Math.max(pauseMs ?? 0, writeIntervalMs - Math.max(waitedMs, settledMs));
   }
 
   /** Writes now. Returns false if the disk cannot be used, and everything stays in memory. */
@@ -176,10 +169,10 @@ export class DatapointQueue implements Disposable {
     const isNeeded = points.length > 0 || this.#stored.isDirty;
     if (isNeeded && !this.#stored.write(points)) return false;
     this.#isUrgent = false;
-    this.#settledAtMs = undefined;
+    this.#settledAtMs = Number.POSITIVE_INFINITY;
     this.#unflushed.clear();
     for (const { ack } of points) ack?.safe('disk');
-    if (points.length > 0) this.arrival.backlog.notify();
+    if (points.length > 0) this.#notifyStored();
     return true;
   }
 
@@ -238,11 +231,15 @@ export class DatapointQueue implements Disposable {
       properties: this.#streams.properties,
       dropped: { ...this.#dropped },
       deadLetters: this.#stored.read((db) => db.countDeadLetters(), 0),
-      flashBytesPerDay: this.#flash.bytesPerDay(this.#deps.clock.monotonicMs()),
+      flashBytesPerDay: this.#flash.bytesPerDay,
       bootsWithEstimatedTime: this.#boots.estimated,
       error: this.#stored.trouble,
     };
   }
+
+  readonly #notifyStored = (): void => {
+    for (const wakeup of [this.arrival.backlog, this.arrival.property]) wakeup.notify();
+  };
 
   /** Returns the events with datapoints in memory, on disk, or on their way. */
   #waiting(): ReadonlySet<Stream> {
@@ -263,7 +260,17 @@ export class DatapointQueue implements Disposable {
   #nextProperty(limit: number, skip: ReadonlySet<Stream>): Batch | undefined {
     const batch = this.#unflushed.next('property', limit, 0, skip);
     // an older value on disk must not be sent after a newer one, not even after a crash
-    if (batch !== undefined && !(this.#stored.hasProperties && this.flush())) return batch;
+    const mustWrite = batch !== undefined && this.#stored.hasProperties;
+    if (mustWrite && this.#flash.pauseText !== undefined) {
+      this.#isUrgent = true;
+      this.#writing.notify();
+      return this.#stored.next(
+        'property',
+        limit,
+        new Set([...skip, ...this.#unflushed.all.map(({ stream }) => stream)]),
+      );
+    }
+    if (batch !== undefined && !(mustWrite && this.flush())) return batch;
     return this.#stored.next('property', limit, skip);
   }
 
@@ -278,22 +285,15 @@ export class DatapointQueue implements Disposable {
     this.#unflushed.remove(points);
     if (stream.kind === 'event') this.#stored.settle(stream, points);
     else if (points.every(isCurrent)) this.#stored.settleProperty(stream);
-    if (this.#stored.isDirty) this.#settledAtMs ??= this.#deps.clock.monotonicMs();
+    if (this.#stored.isDirty) this.#settledAtMs = Math.min(this.#settledAtMs, this.#deps.clock.monotonicMs());
   }
 
   #keepMemoryBounded(): void {
     const { memoryPoints } = this.#deps;
-    const isBeyond = (): boolean => {
-      const { points, bytes } = this.#unflushed.total;
-      return points > memoryPoints || bytes > memoryPoints * BYTES_PER_POINT;
-    };
-    if (!isBeyond() || this.flush()) return;
-    while (isBeyond()) {
-      const dropped = this.#unflushed.dropOldest(this.#onTheirWay.get('live')?.left ?? []);
-      if (dropped === undefined) return;
-      const why = 'a datapoint was dropped: neither disk nor memory has room';
-      dropped.ack?.lost(new TelemetryError('point-dropped', why));
-      this.#dropped['memory-full'] += 1;
-    }
+    if (!this.#unflushed.exceed(memoryPoints) || this.flush()) return;
+    const dropped = this.#unflushed.dropBeyond(memoryPoints, this.#onTheirWay.get('live')?.left ?? []);
+    const why = 'a datapoint was dropped: neither disk nor memory has room';
+    for (const { ack } of dropped) ack?.lost(new TelemetryError('point-dropped', why));
+    this.#dropped['memory-full'] += dropped.length;
   }
 }

@@ -44,7 +44,7 @@ export const telemetrySchema = z.strictObject({
   flash_bytes_per_day: wholeNumber(MEBIBYTE, 2 ** 40)
     .default(250 * MEBIBYTE)
     .describe(
-      'Maximum number of bytes written in a day, to reduce flash wear. Above it, the queue is written only when the memory is almost full, for an urgent datapoint, or for a program that waits until its datapoint is on disk',
+      'Number of bytes that may be written in a day, to reduce flash wear. Above it, the queue is written when the memory is almost full. Urgent datapoints and programs that wait may cause as many bytes again, spread over the day; a program that sends more is refused. agent queue sync always writes',
     ),
   backlog_points_per_second: wholeNumber(1, 1_000_000)
     .default(1_000)

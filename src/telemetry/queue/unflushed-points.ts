@@ -4,6 +4,9 @@ import type { Lane, QueuedPoint } from './batch.ts';
 import type { Amount } from './database/records.ts';
 import type { Stream } from './streams.ts';
 
+/** The memory for each datapoint that may wait here. */
+const BYTES_PER_POINT = 1_024;
+
 /** The datapoints that are not on disk yet, in the order in which they came, including those on their way. */
 export class UnflushedPoints {
   #points: QueuedPoint[] = [];
@@ -16,6 +19,12 @@ export class UnflushedPoints {
   /** The total without properties. */
   get total(): Readonly<Amount> {
     return this.#total;
+  }
+
+  /** True if these datapoints, and `more`, need more memory than this number of datapoints may. */
+  exceed(maxPoints: number, more: readonly { readonly text: string }[] = []): boolean {
+    const bytes = more.reduce((sum, { text }) => sum + pointBytes(text), this.#total.bytes);
+    return this.#total.points + more.length > maxPoints || bytes > maxPoints * BYTES_PER_POINT;
   }
 
   add(point: QueuedPoint): void {
@@ -63,16 +72,19 @@ export class UnflushedPoints {
     return undefined;
   }
 
-  /** Removes the oldest datapoint of the lowest class that is not on its way. */
-  dropOldest(onTheirWay: readonly QueuedPoint[]): QueuedPoint | undefined {
+  /** Removes the oldest datapoints of the lowest class that are not on their way, until the others fit. */
+  dropBeyond(maxPoints: number, onTheirWay: readonly QueuedPoint[]): readonly QueuedPoint[] {
     const busy = new Set(onTheirWay);
+    const dropped: QueuedPoint[] = [];
     for (const rowClass of pointClasses.toReversed()) {
-      const dropped = this.#points.find((point) => point.class === rowClass && !busy.has(point));
-      if (dropped === undefined) continue;
-      this.remove([dropped]);
-      return dropped;
+      while (this.exceed(maxPoints)) {
+        const oldest = this.#points.find((point) => point.class === rowClass && !busy.has(point));
+        if (oldest === undefined) break;
+        this.remove([oldest]);
+        dropped.push(oldest);
+      }
     }
-    return undefined;
+    return dropped;
   }
 
   #count(points: readonly QueuedPoint[], sign: 1 | -1): void {

@@ -49,9 +49,8 @@ export class QueueFile implements Disposable {
 
   /** Does work in one transaction. Returns false if it did not happen. `grows`: it needs room. */
   write(grows: boolean, work: (db: QueueDatabase) => void): boolean {
-    const { flash, monotonicMs } = this.#deps;
     const write = (db: QueueDatabase): boolean => {
-      flash.measure(monotonicMs(), () => db.transaction(() => work(db)));
+      this.#deps.flash.measure(() => db.transaction(() => work(db)));
       return true;
     };
     return this.#use(grows, write, false);
@@ -86,7 +85,7 @@ export class QueueFile implements Disposable {
   }
 
   #open(): QueueDatabase {
-    const { path, flash, monotonicMs, onOpen, open = openDatabase } = this.#deps;
+    const { path, flash, onOpen, open = openDatabase } = this.#deps;
     if (!existsSync(path) && existsSync(savedOf(path))) exchange(path);
     if (!this.#isDamaged) {
       let db: QueueDatabase | undefined;
@@ -100,7 +99,7 @@ export class QueueFile implements Disposable {
         this.#deps.log.error({ code: error.code }, `${error.message}; its readable rows are saved`);
       }
     }
-    const [db, lost] = flash.measure(monotonicMs(), () => this.#renew());
+    const [db, lost] = flash.measure(() => this.#renew());
     this.#isDamaged = false;
     onOpen(db, lost);
     return db;

@@ -7,7 +7,6 @@ import { TelemetryError } from '../../../../src/telemetry/errors.ts';
 import type { NewPoint, PointClass } from '../../../../src/telemetry/point.ts';
 import type { Batch, TimedPoint } from '../../../../src/telemetry/queue/batch.ts';
 import { QueueDatabase } from '../../../../src/telemetry/queue/database/queue-database.ts';
-import { FlashWear } from '../../../../src/telemetry/queue/flash-wear.ts';
 import { DatapointQueue } from '../../../../src/telemetry/queue/queue.ts';
 import type { QueueDeps } from '../../../../src/telemetry/queue/queue.ts';
 import type { Stream } from '../../../../src/telemetry/queue/streams.ts';
@@ -57,7 +56,7 @@ export class QueueRig implements Disposable {
       writePoints: 500,
       memoryPoints: 10_000,
       flashBytesPerDay: Number.POSITIVE_INFINITY,
-      flash: new FlashWear(() => 0),
+      readWritten: () => 0,
       clock: this.clock,
       boot: { name: this.bootName, sinceBootMs: () => this.clock.monotonicMs() - this.#bootedAtMs },
       log: silentLog,

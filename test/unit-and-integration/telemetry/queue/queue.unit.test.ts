@@ -5,7 +5,6 @@ import { expect, test } from 'vitest';
 
 import { systemClock } from '../../../../src/system/time/clock.ts';
 import { QueueDatabase } from '../../../../src/telemetry/queue/database/queue-database.ts';
-import { FlashWear } from '../../../../src/telemetry/queue/flash-wear.ts';
 import { rigWithLateDisk, QueueRig, ampleBounds, drain, noStreams, point, points, values } from './queue-rig.ts';
 
 const forever = new AbortController().signal;
@@ -345,7 +344,7 @@ test('of a damaged file everything that can be read is saved, and the rest is co
 test('flash wear is reported per day, and limited: groups grow instead', () => {
   let written = 0;
   using rig = new QueueRig({
-    flash: new FlashWear(() => (written += 50_000)),
+    readWritten: () => (written += 50_000),
     flashBytesPerDay: 100_000,
     memoryPoints: 1_000,
   });
