@@ -10,14 +10,14 @@ export const UNKNOWN_DIGEST = 'unknown';
 
 /**
  * Records that the running slot was committed, and so is known to boot, which makes it possible to roll back to it. If
- * no agent has installed anything yet, the version is the image's own. If nothing can be written, the next start does
- * this.
+ * no agent has installed anything yet, the version is the image's own, or of a gateway with boards alone the configured
+ * one. If nothing can be written, the next start does this.
  */
 export async function recordRunningVersion(slot: SlotName, ports: UpdatePorts): Promise<void> {
-  const { journal, targets, imageVersion, clock, log } = ports;
+  const { journal, targets, imageVersion, isVersionConfigured, clock, log } = ports;
   const isInSlots = slotsTargets(targets.values()).length > 0;
   const packages = [...targets.values()].filter(({ kind }) => kind === 'package');
-  if (!isInSlots && packages.length === 0) return;
+  if (!isInSlots && packages.length === 0 && isVersionConfigured !== true) return;
   const at = isoTime(clock);
   try {
     if (isInSlots && journal.state.slots[slot].seen === undefined)

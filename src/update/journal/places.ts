@@ -139,12 +139,13 @@ export function boardsOnlyRollback(
 }
 
 /** Guarantee `floors`: the minimum after a commit of a signed release, or of the image of a board. It never falls. */
-export function raiseFloor(floor: Floor | undefined, { securityVersion, name }: Floor): Floor {
+export function raiseFloor(floor: Floor | undefined, { securityVersion, name, factory }: Floor): Floor {
   const numbers = [floor?.securityVersion, securityVersion].filter((number) => number !== undefined);
   const isHigher = name !== undefined && compareSemanticNames(name, floor?.name ?? '') > 0;
   return {
     securityVersion: numbers.length === 0 ? undefined : Math.max(...numbers),
     name: isHigher ? name : floor?.name,
+    factory: floor?.factory ?? factory,
   };
 }
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert';
 
+import { isSemanticName } from '../version-order.ts';
 import {
   withoutUnfit,
   endRollback,
@@ -20,6 +21,7 @@ import {
   changeSlot,
   earlierAfter,
   installedAfterCommit,
+  raiseFloor,
   raiseFloors,
   boardsOnlyRollback,
   forgetPartitions,
@@ -132,7 +134,10 @@ const transitions = {
     ...state,
     slots: forgetPartitions(state.slots, slot, targets),
   }),
-  'factory-version': (state, { installed }) => ({ ...state, installed }),
+  'factory-version': (state, { installed }) => {
+    const { name } = installed.version;
+    return { ...state, installed, ...(isSemanticName(name) && { floor: raiseFloor(state.floor, { factory: name }) }) };
+  },
   recovered: recover,
   switched: (state, { versionId }) =>
     state.pendingSwitch === versionId ? { ...state, pendingSwitch: undefined } : state,

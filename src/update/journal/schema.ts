@@ -274,6 +274,8 @@ const floor = z.object({
   securityVersion: z.number().optional(),
   /** The highest semantic version among the names of signed releases, or of images for MCUboot. */
   name: z.string().optional(),
+  /** The semantic version of the factory image, which counts until the first signed release is committed. */
+  factory: z.string().optional(),
 });
 
 /** Guarantee `floors`: the lowest values that a signed release must have. A commit raises them, nothing lowers them. */

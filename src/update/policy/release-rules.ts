@@ -1,5 +1,5 @@
 import { UpdateError } from '../errors.ts';
-import type { FirmwareRecord, Floor, Floors, UpdateState } from '../journal/state.ts';
+import type { FirmwareRecord, Floor, Floors } from '../journal/state.ts';
 import type { FirmwareHeader } from '../ports.ts';
 import { compareSemanticNames, isSemanticName } from '../version-order.ts';
 import type { InstallRequest } from './install-request.ts';
@@ -40,11 +40,10 @@ export function refuseMisnamed(
  */
 export function refuseRelease(
   header: FirmwareHeader,
-  state: KnownMinimum,
+  { floor }: Pick<Floors, 'floor'>,
   settings: DowngradePolicy,
   { allowDowngrade }: Permission,
 ): string | undefined {
-  const floor = floorOf(state);
   const { name, signedBy } = header;
   if (signedBy === undefined || name === undefined) return undefined;
   // a list has its own number, which only rises
@@ -52,15 +51,6 @@ export function refuseRelease(
   const why = isBound ? belowFloor(header, floor, policyFor(settings, allowDowngrade)) : undefined;
   if (why === undefined || allowDowngrade === true) return why;
   throw new UpdateError('downgrade', `release ${JSON.stringify(name)} ${why}`);
-}
-
-type KnownMinimum = Pick<Floors, 'floor'> & { readonly installed?: UpdateState['installed'] };
-
-/** Returns the minimum from committed releases or, before the first one, the version that the factory image names. */
-function floorOf({ floor, installed }: KnownMinimum): Floor | undefined {
-  if (floor?.name !== undefined || installed?.factory !== true) return floor;
-  const { name } = installed.version;
-  return isSemanticName(name) ? { ...floor, name } : floor;
 }
 
 type DowngradePolicy = Pick<ReleaseSettings, 'downgrade'>;
@@ -81,11 +71,10 @@ export function belowFloor(
     const has = securityVersion === undefined ? 'no security version' : `security version ${securityVersion}`;
     return `has ${has}, and ${lowest} was installed before`;
   }
-  if (downgrade !== 'refuse' || floor.name === undefined) return undefined;
+  const { name: oldest = floor.factory } = floor;
+  if (downgrade !== 'refuse' || oldest === undefined) return undefined;
   if (name === undefined || !isSemanticName(name)) return 'has no semantic version as its name';
-  return compareSemanticNames(name, floor.name) < 0
-    ? `is older than ${floor.name}, which was installed before`
-    : undefined;
+  return compareSemanticNames(name, oldest) < 0 ? `is older than ${oldest}, which was installed before` : undefined;
 }
 
 type BoardImage = Pick<FirmwareRecord['payloads'][number], 'target' | 'kind' | 'securityCounter' | 'imageVersion'>;

@@ -3,6 +3,8 @@ import { describe, expect, test } from 'vitest';
 
 import { AgentError } from '../../../../src/system/errors.ts';
 import { raiseFloor, raiseFloors } from '../../../../src/update/journal/places.ts';
+import { advance } from '../../../../src/update/journal/reducer.ts';
+import { initialState } from '../../../../src/update/journal/state.ts';
 import type { Floor, Floors, Installed } from '../../../../src/update/journal/state.ts';
 import {
   belowFloor,
@@ -98,24 +100,28 @@ test('an unsigned release has no claims: they neither reject it nor raise the mi
   expect(raiseFloors({ floor }, { ...unsigned, digest: '', provides: {}, payloads: [] }).floor).toBe(floor);
 });
 
-// Regression: until the first commit, any older signed release was accepted.
-test.each([
-  ['5.0.0', 'downgrade'],
-  ['1.0.0', undefined],
-  ['factory', undefined],
-])('knows the version of a factory image %s', (name, code) => {
-  const installed: Installed = {
-    factory: true,
-    version: { name },
-    slot: 'A',
-    at: '',
-    digest: '',
-    provides: {},
-    payloads: [],
-  };
-  const refuse = (): unknown =>
-    refuseRelease(signed('1.0.0'), { floor: undefined, installed }, { downgrade: 'refuse' }, {});
-  expect(codeOf(refuse)).toBe(code);
+// Regression: until the first commit, any older signed release was accepted, and again after an unsigned one.
+describe('the version of a factory image', () => {
+  const unsigned = { digest: '', provides: {}, payloads: [] };
+  const installed = (name: string): Installed => ({ ...unsigned, factory: true, version: { name }, slot: 'A', at: '' });
+  const startWith = (name: string): Floors =>
+    advance(initialState, { type: 'factory-version', installed: installed(name) });
+  const older = ({ floor }: Floors): string | undefined =>
+    codeOf(() => refuseRelease(signed('1.0.0'), { floor }, { downgrade: 'refuse' }, {}));
+
+  test.each([
+    ['5.0.0', 'downgrade'],
+    ['1.0.0', undefined],
+    ['factory', undefined],
+  ])('%s is the minimum at first', (name, code) => {
+    expect(older(startWith(name))).toBe(code);
+  });
+
+  test('stays the minimum after an unsigned release, and until the first signed one', () => {
+    const afterUnsigned = raiseFloors(startWith('5.0.0'), unsigned);
+    expect(older(afterUnsigned)).toBe('downgrade');
+    expect(older(raiseFloors(afterUnsigned, { ...unsigned, name: '0.9.0', signedBy: 'release.pem' }))).toBeUndefined();
+  });
 });
 
 test('for any installations in any order, the minimum never falls, and a version at the minimum is not below it', () => {

@@ -223,10 +223,15 @@ describe('a rollback', () => {
   });
 });
 
-test('a gateway of boards alone takes no image for its version', async () => {
+// Regression: the configured version was ignored, too, so that any older signed release was accepted first.
+test.each([
+  [false, undefined],
+  [true, 'version f'],
+])('a gateway of boards alone takes no image for its version, but a configured version: %s', async (is, name) => {
   const gateway = newGateway();
-  const ports = { ...(await gateway.ports()), targets: new Map(), journal: new MemoryJournal() };
+  const around = { targets: new Map(), journal: new MemoryJournal(), isVersionConfigured: is };
+  const ports = { ...(await gateway.ports()), ...around };
 
   await recoverUpdate(ports);
-  expect(ports.journal.state.installed).toBeUndefined();
+  expect(ports.journal.state.installed?.version.name).toBe(name);
 });
