@@ -8,7 +8,7 @@ const MAX_STREAMS = 10_000;
 /** The share for events that were used last and do not wait: new names cannot push them out. */
 const KEPT_SHARE = 0.1;
 /** Datapoints of the same moment get times one after the other. A time further ahead came from a clock that was wrong. */
-const MAX_AHEAD_MS = 3_600_000;
+const MAX_AHEAD_MS = 60_000;
 
 /** An event, or a property whose value waits. */
 export interface Stream {
