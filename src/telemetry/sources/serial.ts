@@ -68,13 +68,33 @@ export function serialSource(settings: SerialSettings, openLine: OpenSerialLine)
  */
 export function parseLine(text: string, pattern: RegExp | undefined, units: SeriesUnits = new Map()): Reading {
   if (pattern === undefined) return parsePairs(text) ?? requireData(parseReading(text, units));
-  const found = searchWithin(pattern, [text], PATTERN_MS);
+  const found = searchWithin(new RegExp(pattern, 'd'), [text], PATTERN_MS);
   if (found === undefined) throw sourceFailed('pattern', `it needs more than ${PATTERN_MS} ms for a line`);
   const [match] = found;
-  if (match === null || match === undefined) return undefined;
-  if (match.groups === undefined) return parseReading(match[1] ?? match[0], units);
-  const named = Object.entries(match.groups);
-  return Object.fromEntries(named.map(([name, value]) => [name, parseReading(value ?? '', units, name)]));
+  if (match?.indices === undefined) return undefined;
+  const { groups, 0: entire, 1: first = entire } = match.indices;
+  if (groups === undefined) return readingAt(first, text, units);
+  return Object.fromEntries(Object.entries(groups).map(([name, place]) => [name, readingAt(place, text, units, name)]));
+}
+
+/**
+ * Damage next to what a pattern picks: a byte that is not UTF-8, except the ° of Latin-1 before C or F, or a control
+ * character inside a number.
+ */
+const damageBefore = /(?:\uFFFD|[\d.,](?!\s)\p{Cc})$/u;
+const damageAfter = /^(?:\uFFFD(?![CF](?!\w))|(?!\s)\p{Cc}[\d.,])/u;
+
+/** Throws `value-invalid` if the part may be the rest of a damaged number: of `15\uFFFD.3`, a pattern picks 15. */
+function readingAt(
+  place: readonly [number, number] | undefined,
+  text: string,
+  ...known: [SeriesUnits, string?]
+): Reading {
+  if (place === undefined) return undefined;
+  const [from, to] = place;
+  if (damageBefore.test(text.slice(0, from)) || damageAfter.test(text.slice(to)))
+    throw new TelemetryError('value-invalid', `damaged next to the reading: ${sampleOf(text)}`);
+  return parseReading(text.slice(from, to), ...known);
 }
 
 function requireData(reading: Reading): Reading {

@@ -114,6 +114,28 @@ test.each([
   expect(() => parsePairs(bytes.toString()) ?? parseReading(bytes.toString())).toThrow('not UTF-8: ');
 });
 
+// Regression: the rest of the number was sent as a reading.
+test.each([
+  ['T=15\u00b6.3', /T=([\d.]+)/],
+  ['T=156.\u00b3', /T=([\d.]+)/],
+  ['\u00b156.3', /[\d.]+/],
+  ['T=15\u00b6.3 H=40', /T=(?<t>[\d.]+).*H=(?<h>\d+)/],
+  ['T=15\0.3', /T=([\d.]+)/],
+])('refuses the line %j, where a pattern picks a part of a damaged number', (line, pattern) => {
+  expect(() => parseLine(Buffer.from(line, 'latin1').toString(), pattern)).toThrow('damaged next to the reading: ');
+});
+
+test.each([
+  'T=21.5\u00b0C',
+  'T=21.5 \u00b0C',
+  'Z\u00e4hler T=21.5',
+  '\u0002T=21.5\u0003',
+  'T=21.5\u001b[0m',
+  'T=21.5\0',
+])('reads the line %j with a pattern', (line) => {
+  expect(parseLine(Buffer.from(line, 'latin1').toString(), /T=([\d.]+)/)).toBe(21.5);
+});
+
 test('reads a number before a unit that is not UTF-8', () => {
   expect(parseReading(Buffer.from('21.5 \u00b0C', 'latin1').toString())).toBe(21.5);
 });
