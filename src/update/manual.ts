@@ -12,7 +12,14 @@ import type { RollbackOptions } from './trial/manual-rollback.ts';
 import { keepRunning, recoverUpdate } from './trial/recovery.ts';
 import { discardUntrusted, findUnarmed, waitsForBoot } from './trial/staged.ts';
 import { abandonWithoutJournal } from './trial/stateless-trial.ts';
-import { findRevocation, commitWithoutHealthChecks, abandonTrial, rollBack, rebootToTrial } from './trial/trial.ts';
+import {
+  findRevocation,
+  commitWithoutHealthChecks,
+  abandonTrial,
+  rollBack,
+  rebootToTrial,
+  stagedIn,
+} from './trial/trial.ts';
 
 /** The dependencies of a manual action. */
 export interface ManualActionDeps {
@@ -71,7 +78,7 @@ export async function rollBackManually(flags: RollbackOptions, intervention: Man
   if (phase.kind === 'trial' || phase.kind === 'staged')
     return runsHere
       ? outcomeOf(await abandonTrial(endedManually(phase.attempt.by), ports))
-      : callOff(phase, intervention);
+      : resumeRollback(phase, flags, intervention);
   if (phase.kind === 'rolling-back') {
     const end = await endRollback(phase, runsHere, ports);
     if (end !== undefined) return end;
@@ -79,6 +86,19 @@ export async function rollBackManually(flags: RollbackOptions, intervention: Man
   const outcome = await startRollback(otherSlot(booted), flags, ports);
   if (outcome.kind === 'installed' || outcome.kind === 'rolled-back') await deliver();
   return outcome;
+}
+
+/** Continues a rollback that waits for its reboot, and cancels an update that does. */
+async function resumeRollback(
+  phase: PhaseOf<'staged' | 'trial'>,
+  { reboot }: RollbackOptions,
+  intervention: ManualActionDeps,
+): Promise<Ended> {
+  const { ports } = intervention;
+  if (phase.attempt.by !== 'rollback') return callOff(phase, intervention);
+  if (!reboot) return { kind: 'reboot-required', ...stagedIn(phase) };
+  await rebootManually(ports.bootloader.trialRebootArgument, ports);
+  return { kind: 'rebooting', ...stagedIn(phase) };
 }
 
 /** Ends what is being rolled back. Returns undefined if only an earlier rollback of boards was undone by that. */

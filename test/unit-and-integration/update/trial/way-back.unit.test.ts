@@ -53,6 +53,24 @@ async function rollBack(gateway: Gateway): Promise<void> {
   expect(await gateway.settle()).toMatchObject({ kind: 'installed' });
 }
 
+// Regression: the second command cancelled the first one, and a custom handler then had no fallback.
+test.each([true, false])(
+  'continues a rollback that waits for its reboot, if it is requested again (reboot: %s)',
+  async (reboot) => {
+    const gateway = newGateway();
+    await updateTo(gateway, 'one');
+    const updater = await updaterOf(gateway);
+    const wait = { ...byHand, reboot: false };
+    const waiting = await updater.rollback(wait, () => {}, signal);
+    expect(waiting).toMatchObject({ kind: 'reboot-required', version: 'version f' });
+    const again = await updater.rollback({ ...byHand, reboot }, () => {}, signal);
+    expect(again).toEqual({ ...waiting, kind: reboot ? 'rebooting' : 'reboot-required' });
+    gateway.start();
+    expect(await gateway.settle()).toMatchObject({ kind: 'installed' });
+    expect(gateway.running).toBe(FACTORY);
+  },
+);
+
 describe('a new gateway', () => {
   test('does not download what it runs, where its image names a version, and tells the service', async () => {
     const gateway = newGateway();
