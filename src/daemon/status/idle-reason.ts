@@ -10,7 +10,8 @@ type IdleInput = StatusInput & { readonly hold: HoldReport | undefined };
 type Idle = Required<Pick<StatusReport, 'idleReason' | 'idleCode'>>;
 
 /** Returns the reason for not installing anything now, as text and as code. */
-export function idleness(phase: Phase, awaitsReboot: boolean, around: IdleInput): Idle {
+export function idleness(phase: Phase, awaitsReboot: boolean, input: IdleInput): Idle {
+  const around = { ...input, lastLook: afterHook(input) };
   const { obstacle, activity, booted } = around;
   if (obstacle !== undefined) return { idleReason: obstacle, idleCode: 'update-impossible' };
   switch (phase.kind) {
@@ -34,6 +35,14 @@ export function idleness(phase: Phase, awaitsReboot: boolean, around: IdleInput)
     case 'trial':
       return describeStaged(phase, awaitsReboot);
   }
+}
+
+/** Returns the last check, with the deferral by the hook that was called for it. */
+function afterHook({ lastLook, hookPause }: IdleInput): CheckResult | undefined {
+  const plan = lastLook?.plan;
+  if (plan?.kind !== 'install' || plan.trustList === true || hookPause?.hook !== 'before_install') return lastLook;
+  const deferral = { code: 'hook-deferred', reason: hookPause.reason } as const;
+  return { offered: lastLook?.offered, plan: { kind: 'deferred', version: plan.version.name, ...deferral } };
 }
 
 /** Returns the reason that defers an interrupted update, which comes before the interruption. */

@@ -187,6 +187,20 @@ describe('why nothing is being installed', () => {
   });
 });
 
+// Regression: the code was `update-available`, and the reason that the version can be installed.
+test('shows a deferral by before_install as the reason and as the code', () => {
+  const hookPause = { hook: 'before_install', firmware: 'v2', reason: 'before_install defers', leftMs: 1 } as const;
+  const offered = { id: 'v2', name: 'two' };
+  const idleOf = (hook: 'before_install' | 'before_reboot', plan: object) => {
+    const lastLook = { offered, plan: { kind: 'install', version: offered, ...plan } } as const;
+    return statusReport(initialState, { ...around, lastLook, hookPause: { ...hookPause, hook } });
+  };
+  const deferred = { idleCode: 'hook-deferred', idleReason: 'two is deferred: before_install defers' };
+  expect(idleOf('before_install', {})).toMatchObject(deferred);
+  for (const [hook, plan] of [['before_reboot', {}] as const, ['before_install', { trustList: true }] as const])
+    expect(idleOf(hook, plan)).toMatchObject({ idleCode: 'update-available' });
+});
+
 // Regression: "2.0.0 would be installed" while it was on trial.
 test('what is staged or on trial already would not be installed once more', () => {
   const state = { ...initialState, phase: trial };
