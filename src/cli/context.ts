@@ -46,7 +46,7 @@ export type CheckLocation =
   | { readonly kind: 'image'; readonly root: string }
   | { readonly kind: 'none'; readonly root?: string | undefined };
 
-/** The reason for not using a daemon: `false` if none is running, `silent` if it is not responding. */
+/** The reason for not using a daemon: `false` if none is running, `unresponsive` if it is not responding. */
 export type DaemonAbsence = Exclude<DaemonStatus, true>;
 
 /** Asks the user questions. */

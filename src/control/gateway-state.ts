@@ -86,8 +86,8 @@ export const idleCodes = [
 ] as const;
 export type IdleCode = (typeof idleCodes)[number];
 
-/** True if a daemon runs; `starting` while systemd starts it; `silent` if it is not responding. */
-export type DaemonStatus = boolean | 'starting' | 'silent';
+/** True if a daemon runs; `starting` while systemd starts it; `unresponsive` if it is not responding. */
+export type DaemonStatus = boolean | 'starting' | 'unresponsive';
 
 export interface StateInput {
   readonly phase: string;
@@ -193,7 +193,7 @@ export type TrustProblem = Extract<Problem, 'trust-list-damaged' | 'no-trusted-k
 const problemOfDaemon: ReadonlyMap<DaemonStatus, Problem> = new Map<DaemonStatus, Problem>([
   [false, 'no-daemon'],
   ['starting', 'daemon-starting'],
-  ['silent', 'daemon-unresponsive'],
+  ['unresponsive', 'daemon-unresponsive'],
 ]);
 
 /**

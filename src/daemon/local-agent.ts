@@ -47,7 +47,7 @@ export async function openReadOnlyAgent(
   const journal = await readJournal(loaded.config.paths.state);
   const wiring = opened.use(await wire(loaded.config, world, { journal }, signal));
   // The daemon holds the lock but does not respond: it starts, it hangs, or its sockets are gone.
-  const absence = holder?.purpose === DAEMON ? 'silent' : daemon;
+  const absence = holder?.purpose === DAEMON ? 'unresponsive' : daemon;
   const seen = absence !== true && (await isUnitStarting(signal)) ? 'starting' : absence;
   const activity =
     holder === undefined || holder.purpose === DAEMON

@@ -45,7 +45,7 @@ async function daemonForReading(context: CliContext): Promise<AgentOperations | 
     if (!isUnresponsive(error)) throw error;
     const page = pageFor(context.err, context);
     context.err.write(renderParagraph(withoutAnswer, page));
-    return 'silent';
+    return 'unresponsive';
   }
 }
 

@@ -22,7 +22,7 @@ const OF_THE_GATEWAY = /^\/(boot|data|dev|mnt|proc|run|srv|sys|var)(\/|$)/;
 const MAX_PASSWD_BYTES = 1024 * 1024;
 
 /** Files that each gateway may get for itself, and programs that may come with an application. */
-const mayComeLater: ReadonlySet<RequiredFileKind | 'user'> = new Set([
+const mayAppearLater: ReadonlySet<RequiredFileKind | 'user'> = new Set([
   ...secrets,
   'certificates',
   'own program',
@@ -51,7 +51,7 @@ export async function findInImage(right: ValidSubset, root: string): Promise<Che
       return isKnown ? undefined : { why: `the image has no user ${name}`, isDoubtful: true };
     }
     const why = await examine(name, need, image);
-    if (why === MISSING) return { why: `${name} is not in the image`, isDoubtful: mayComeLater.has(need) };
+    if (why === MISSING) return { why: `${name} is not in the image`, isDoubtful: mayAppearLater.has(need) };
     return why === undefined ? undefined : { why: `${name} ${why}`, isDoubtful: false };
   });
   return {

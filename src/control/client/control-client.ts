@@ -73,14 +73,14 @@ export function controlClient(socketPath: string, patience: Partial<ControlTimeo
     answered: (_, entry) => async (input, signal) =>
       exchange(
         socketPath,
-        { ...requestFor(entry, input), silentMs: answerMs },
+        { ...requestFor(entry, input), timeoutMs: answerMs },
         (reply) => readReply(reply, entry.output),
         signal,
       ),
     followed: (_, entry) => async (input, onEvent, signal) =>
       exchange(
         socketPath,
-        { ...requestFor(entry, input), silentMs: operationMs, isFollowed: true },
+        { ...requestFor(entry, input), timeoutMs: operationMs, isFollowed: true },
         (reply) => readOutcome(reply, onEvent),
         signal,
       ),

@@ -16,7 +16,7 @@ export interface ControlRequest {
   /** Sent as the body instead of JSON. */
   readonly file?: FileContent | undefined;
   /** The idle timeout, and the timeout of the whole reply, or of the headers of a reply that is a stream of lines. */
-  readonly silentMs: number;
+  readonly timeoutMs: number;
   readonly isFollowed?: boolean;
 }
 
@@ -49,9 +49,9 @@ export async function exchange<T>(
   let sent: Promise<void> | undefined;
   request.on('error', replied.reject);
   request.on('response', replied.resolve);
-  request.setTimeout(asked.silentMs, () => open.destroy(silent()));
+  request.setTimeout(asked.timeoutMs, () => open.destroy(unresponsive()));
   // a reply that arrives byte by byte never triggers the idle timeout
-  const late = setTimeout(() => open.destroy(silent()), asked.silentMs);
+  const late = setTimeout(() => open.destroy(unresponsive()), asked.timeoutMs);
   signal.addEventListener('abort', cut, { once: true });
   try {
     if (file === undefined) request.end(body);
@@ -93,15 +93,15 @@ async function send(
  * stopped process. So this requests a path that does not exist; any reply counts. Throws `daemon-unresponsive` and
  * `control-not-permitted`.
  */
-export async function isReachable(socketPath: string, silentMs: number, signal: AbortSignal): Promise<boolean> {
+export async function isReachable(socketPath: string, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
   if (await isMissing(socketPath)) return false;
   try {
-    await exchange(socketPath, { method: 'GET', path: '', silentMs }, async () => {}, signal);
+    await exchange(socketPath, { method: 'GET', path: '', timeoutMs }, async () => {}, signal);
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
     if (isUnresponsive(error) || isNotPermitted(error)) throw error;
     const code = systemErrorCode(error.cause);
-    if (code === 'EAGAIN') throw silent(); // the queue of connections that wait to be accepted is full
+    if (code === 'EAGAIN') throw unresponsive(); // the queue of connections that wait to be accepted is full
     return code !== 'ENOENT' && code !== 'ECONNREFUSED';
   }
   return true;
@@ -143,7 +143,7 @@ function notPermitted(socketPath: string): ControlError {
   return new ControlError('control-not-permitted', `not permitted to connect to the daemon at ${socketPath}`);
 }
 
-function silent(): ControlError {
+function unresponsive(): ControlError {
   return new ControlError('daemon-unresponsive', 'the daemon is not responding');
 }
 

@@ -73,7 +73,7 @@ function describeStaging({ attempt, slot }: PhaseOf<'staging'>, { activity, boot
 function idleOf({ lastLook, daemon, service, hold }: IdleInput): Idle {
   if (lastLook !== undefined) return { idleReason: describeCheck(lastLook), idleCode: codeOf(lastLook) };
   if (daemon === false) return { idleReason: 'the daemon is not running', idleCode: 'no-daemon' };
-  if (daemon === 'silent') return { idleReason: 'the daemon is not responding', idleCode: 'daemon-unresponsive' };
+  if (daemon === 'unresponsive') return { idleReason: 'the daemon is not responding', idleCode: 'daemon-unresponsive' };
   if (service.lastError !== undefined)
     return { idleReason: 'no update check has succeeded since the agent started', idleCode: 'service-failing' };
   if (hold !== undefined) return { idleReason: 'updates are on hold', idleCode: 'on-hold' };

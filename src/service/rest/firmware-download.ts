@@ -9,7 +9,7 @@ import type { ServiceErrorCode } from '../errors.ts';
 import type { Throttle } from '../throttle.ts';
 import { identityOf, classifyRangeResponse, strongValidator } from './range-response.ts';
 import type { TextHead, TextIdentity, TextRange } from './range-response.ts';
-import { SeenText } from './seen-text.ts';
+import { BlockChecksums } from './replay-check.ts';
 
 export interface TextReply extends TextHead, AsyncDisposable {
   chunks(): AsyncIterable<Uint8Array>;
@@ -37,7 +37,7 @@ export interface DownloadDeps extends Pick<TransportDeps, 'random' | 'log'> {
 export class FirmwareDownload implements FirmwareTransfer {
   readonly #deps: DownloadDeps;
   readonly #deadline: Deadline;
-  readonly #seen = new SeenText();
+  readonly #seen = new BlockChecksums();
   #identity: TextIdentity = { totalBytes: undefined, etag: undefined };
   #startOffset = 0;
   #reply: TextReply | undefined;

@@ -25,10 +25,10 @@ describe('the state of a gateway, in words that stay', () => {
     ['follows its service', {}, [], ['ok', 0]],
     ['has no daemon: nobody follows the service', { daemon: false }, ['no-daemon'], ['needs-attention', 1]],
     ['has a daemon that systemd starts', { daemon: 'starting' }, ['daemon-starting'], ['busy', 0]],
-    ['has a daemon that gives no answer', { daemon: 'silent' }, ['daemon-unresponsive'], ['needs-attention', 1]],
+    ['has a daemon that gives no answer', { daemon: 'unresponsive' }, ['daemon-unresponsive'], ['needs-attention', 1]],
     [
       'has a daemon that gives no answer while it judges',
-      { daemon: 'silent', phase: 'trial' },
+      { daemon: 'unresponsive', phase: 'trial' },
       ['daemon-unresponsive'],
       ['needs-attention', 1],
     ],

@@ -175,7 +175,7 @@ describe('why nothing is being installed', () => {
       'no update check has succeeded since the agent started',
     ],
     ['without a daemon', { daemon: false }, 'the daemon is not running'],
-    ['of a silent daemon', { daemon: 'silent' }, 'the daemon is not responding'],
+    ['of a silent daemon', { daemon: 'unresponsive' }, 'the daemon is not responding'],
     ['where nothing can be installed', { obstacle: 'no targets' }, 'no targets'],
     [
       'after a look',

@@ -42,7 +42,7 @@ test.each([['status'], ['history'], ['log', '--security'], ['mcu', 'list'], ['me
   async (...args) => {
     const { exitCode, out, err, looks } = await typeBesideSilent(...args);
     expect(exitCode).toBe(0);
-    expect(looks).toEqual(['silent']);
+    expect(looks).toEqual(['unresponsive']);
     expect(out).not.toBe('');
     expect(err).toBe(
       'agent: the daemon is not responding; this was read without it. See journalctl -u thing-agent; to restart it, run systemctl restart thing-agent\n',

@@ -12,7 +12,7 @@ interface SeenBlock {
  * Remembers a text by checksums of its blocks, to recognize it when it is read again. A checksum finds a changed text; a
  * forged one is found by the key that must have signed the decoded firmware.
  */
-export class SeenText {
+export class BlockChecksums {
   readonly #blocks: SeenBlock[] = [];
   /** The checksum of the present block, to compare or new. */
   #checksum = openChecksum();

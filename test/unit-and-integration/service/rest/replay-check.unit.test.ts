@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { SeenText } from '../../../../src/service/rest/seen-text.ts';
+import { BlockChecksums } from '../../../../src/service/rest/replay-check.ts';
 import { randomContent } from '../../../fakes/service/firmware-content.ts';
 
 const MEBIBYTE = 1024 * 1024;
@@ -11,8 +11,8 @@ function* cutUp(bytes: Uint8Array, step: number): Generator<Uint8Array> {
   for (let offset = 0; offset < bytes.byteLength; offset += step) yield bytes.subarray(offset, offset + step);
 }
 
-function seen(bytes: Uint8Array, step: number): SeenText {
-  const result = new SeenText();
+function seen(bytes: Uint8Array, step: number): BlockChecksums {
+  const result = new BlockChecksums();
   for (const piece of cutUp(bytes, step)) result.push(piece);
   result.beginAt('start');
   return result;
@@ -40,7 +40,7 @@ describe('a text that is read again', () => {
     const reading = fc.record({ place: fc.constantFrom('start', 'end'), length: size, step });
     fc.assert(
       fc.property(fc.array(reading, { maxLength: 6 }), (readings) => {
-        const known = new SeenText();
+        const known = new BlockChecksums();
         const fresh: Uint8Array[] = [];
         for (const { place, length, step: by } of [
           ...readings,
