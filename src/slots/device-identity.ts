@@ -1,8 +1,9 @@
-import type { BigIntStats } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { mapError, systemErrorCode, undefinedIf } from '../system/errors.ts';
+import { identityOf } from '../system/files/same-device.ts';
+import type { DeviceIdentity } from '../system/files/same-device.ts';
 import { slotError } from './errors.ts';
 
 /** The directories where the kernel shows its devices. */
@@ -15,23 +16,6 @@ export const realSystem: KernelPaths = { proc: '/proc', sys: '/sys' };
 
 /** The depth of block devices on top of each other: partition, loop, dm, md… */
 const maxStackDepth = 8;
-
-/** Identifies bytes, whatever their path: `block:MAJOR:MINOR`, or `file:DEVICE:INODE`. */
-export type DeviceIdentity = string;
-
-/** The identity of a block device or regular file; undefined for anything else. */
-export function identityOf(stats: BigIntStats): DeviceIdentity | undefined {
-  if (stats.isBlockDevice()) return `block:${deviceNumber(stats.rdev)}`;
-  if (stats.isFile()) return `file:${stats.dev}:${stats.ino}`;
-  return undefined;
-}
-
-/** `MAJOR:MINOR` of a device number as glibc packs it (makedev(3)). */
-export function deviceNumber(rdev: bigint): string {
-  const major = ((rdev >> 8n) & 0xfffn) | ((rdev >> 32n) & 0xfffff000n);
-  const minor = (rdev & 0xffn) | ((rdev >> 12n) & 0xffffff00n);
-  return `${major}:${minor}`;
-}
 
 /**
  * Returns the identity of the file or device at a path, through symbolic links, or undefined if none is visible there.

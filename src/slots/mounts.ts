@@ -2,8 +2,9 @@ import { realpath } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 import { valueOrUndefined } from '../system/errors.ts';
+import type { DeviceIdentity } from '../system/files/same-device.ts';
 import type { SlotName } from '../update/ports.ts';
-import type { DeviceIdentity, KernelPaths } from './device-identity.ts';
+import type { KernelPaths } from './device-identity.ts';
 import { identityAt, kernelText, namesIn, realSystem, sysFolder, withUnderlying } from './device-identity.ts';
 import { SlotError } from './errors.ts';
 import type { Mount } from './mountinfo.ts';

@@ -1,9 +1,11 @@
 import { realpath, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
+import { identityOf } from '../system/files/same-device.ts';
+import type { DeviceIdentity } from '../system/files/same-device.ts';
 import type { SlotName } from '../update/ports.ts';
-import type { DeviceIdentity, KernelPaths } from './device-identity.ts';
-import { identityAt, identityOf, kernelText, sysFolder } from './device-identity.ts';
+import type { KernelPaths } from './device-identity.ts';
+import { identityAt, kernelText, sysFolder } from './device-identity.ts';
 import { SlotError, slotError } from './errors.ts';
 import { findMountedSlot, findUse } from './mounts.ts';
 import type { MediumPlace } from './slot-medium.ts';
@@ -37,12 +39,11 @@ export async function locateSlot(slot: SlotName, path: string, system: KernelPat
   try {
     const realPath = await realpath(path);
     const stats = await stat(realPath, { bigint: true });
-    const identity = identityOf(stats);
-    if (identity === undefined)
+    if (!stats.isBlockDevice() && !stats.isFile())
       throw new SlotError('slot-wrong-kind', where, 'is neither a block device nor a regular file');
-    const place = { where, path: realPath, identity, isBlockDevice: stats.isBlockDevice() };
+    const place = { where, path: realPath, identity: identityOf(stats), isBlockDevice: stats.isBlockDevice() };
     if (!place.isBlockDevice) return { ...place, capacityBytes: Number(stats.size), readOnly: false };
-    return { ...place, ...(await blockDeviceFacts(where, identity, system)) };
+    return { ...place, ...(await blockDeviceFacts(where, place.identity, system)) };
   } catch (error) {
     throw slotError(where, 'look at it', error);
   }

@@ -3,9 +3,10 @@ import { join } from 'node:path';
 
 import { describe, expect, test } from 'vitest';
 
-import { deviceNumber, identityAt } from '../../../src/slots/device-identity.ts';
+import { identityAt } from '../../../src/slots/device-identity.ts';
 import { findMountedSlot, findUse, refuseStateOnSlot } from '../../../src/slots/mounts.ts';
 import { findPersistence, rejectStateInMemory } from '../../../src/slots/volatile-state.ts';
+import { deviceNumber } from '../../../src/system/files/same-device.ts';
 import { FakeSystem } from './fake-system.ts';
 
 async function twoSlots(...mounts: readonly string[]): Promise<FakeSystem & { slots: { A: string; B: string } }> {
