@@ -1,3 +1,4 @@
+import { sampleOf } from '../reading-text.ts';
 import type { ReadingSink } from './source.ts';
 
 /** The longest time for a line, after which a stream without line ends is reported, once in this time. */
@@ -14,6 +15,8 @@ export class LineSplitter {
   #beganMs = 0;
   /** True up to the next line end: the line is too long, or its beginning is missing. */
   #isSkipped = false;
+  /** True if the stream was silent within the current line. */
+  #isPaused = false;
   #lastByte: number | undefined;
 
   constructor(maxBytes: number, drop: ReadingSink['drop'], nowMs = () => performance.now()) {
@@ -24,6 +27,7 @@ export class LineSplitter {
 
   /** Returns the lines that end in this chunk, with LF, CR LF or CR. */
   push(chunk: Uint8Array): string[] {
+    if (this.#isPaused && chunk.byteLength > 0) this.#dropFragment(chunk);
     const lines: string[] = [];
     let start = 0;
     let blank = 0;
@@ -43,6 +47,20 @@ export class LineSplitter {
     this.#keep(chunk.subarray(start));
     if (this.#bytes > 0 && this.#nowMs() - this.#beganMs > MAX_LINE_MS) this.#dropEndless();
     return lines;
+  }
+
+  /**
+   * Notes a silence of the stream. After a silence within a line, the next bytes are another line, of a board that was
+   * reset. If they begin with the line end, the line was complete: some devices send its end with the next line.
+   */
+  pause(): void {
+    this.#isPaused = this.#bytes > 0 && !this.#isSkipped;
+  }
+
+  #dropFragment([first]: Uint8Array): void {
+    this.#isPaused = false;
+    if (first === LF || first === CR) return;
+    this.#drop('malformed', `a line was interrupted after ${sampleOf(this.finish())}`);
   }
 
   /** Drops the current line. */

@@ -53,6 +53,7 @@ export function serialSource(settings: SerialSettings, openLine: OpenSerialLine)
           lines.skipLine();
           intake.drop('malformed', `the beginning of a line that was in progress when ${port} was opened is missing`);
         }
+        if (bytes.byteLength === 0) lines.pause();
         waitMs = READ_MS;
         for (const text of lines.push(bytes)) intake.take(() => parseLine(text, pattern, units), text);
         await intake.rest(bytes.byteLength);

@@ -124,6 +124,25 @@ test.each([
   expect(await hears(...arrivals)).toEqual([readings, drops]);
 });
 
+// Regression: a board that was reset within a line sent 2, and then 21.5 was read as 221.5.
+test.each([
+  [
+    'drops a line that is interrupted',
+    ['', '2', '', '21.5\r\n'],
+    [21.5],
+    ['malformed: a line was interrupted after "2"'],
+  ],
+  [
+    'reads a line whose end comes with the next one',
+    ['', '\n21', '.5', '', '\n21.6', '', '', '\r\n'],
+    [21.5, 21.6],
+    [],
+  ],
+])('a serial port %s', async (_, arrivals, readings, drops) => {
+  const [read, dropped] = await hears(...arrivals);
+  expect([read, dropped.filter((why) => !why.includes('blank lines'))]).toEqual([readings, drops]);
+});
+
 test.each([
   ['printf "1\\n2"', ['malformed: its last line has no end: "2"']],
   ['echo 1', []],
