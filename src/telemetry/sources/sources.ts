@@ -134,7 +134,7 @@ const iio = sourceKind({
   name: 'iio',
   settings: {
     device: text().describe(
-      'Name of the device. If several have this name, add the label or the address: "ads1115@1-0048"',
+      'Name of the device. If several have this name, add the label or the address: "ads1115@0048"',
     ),
     channel: text().describe(
       'Channel, such as "in_temp". "in_temp_raw" is the number that the converter counts, without a unit',

@@ -199,6 +199,25 @@ export const iioBoard = machine(
   }),
 );
 
+/**
+ * Two adapters from USB to I2C, on which this boot gives the buses these `numbers`. Sources: drivers/hid/hid-cp2112.c and
+ * i2c_add_adapter() in drivers/i2c/i2c-core-base.c of Linux: without an alias in the device tree, a bus gets the next number.
+ */
+export function twoAdapters(numbers: readonly [number, number]): Machine {
+  const converter = (port: number, address: string, number: number, raw: string) => {
+    const bus = numbers[port - 1];
+    const usb = `pci0000:00/0000:00:14.0/usb1/1-1/1-1.${port}/1-1.${port}:1.0/0003:10C4:EA90.000${port}`;
+    const attributes = { name: 'ads1115', in_voltage0_raw: raw, in_voltage0_scale: '1' };
+    return iio(`${usb}/i2c-${bus}/${bus}-${address}`, number, attributes);
+  };
+  return machine(
+    'drivers/hid/hid-cp2112.c of Linux',
+    converter(1, '0048', 0, '1000'),
+    converter(1, '0049', 1, '1500'),
+    converter(2, '0048', 2, '2000'),
+  );
+}
+
 /** A table of interfaces as proc_pid_net(5) describes /proc/net/dev: bytes received, then sent. */
 function netDev(rows: Readonly<Record<string, readonly [number, number]>>): Pick<Machine, 'files'> {
   const lines = Object.entries(rows).map(
@@ -250,6 +269,7 @@ export const container = machine(
 export const machines: Readonly<Record<string, Machine>> = {
   oneWire,
   twoNvme: twoNvme([0, 1]),
+  twoAdapters: twoAdapters([3, 4]),
   twoSockets,
   twoDisks,
   faulty,

@@ -78,6 +78,22 @@ describe('a name that several devices have', () => {
     expect(await read(machine, source)).toBe(value);
   });
 
+  // Regression: the scan proposed the number of a bus, which another adapter had after the next boot.
+  test('is proposed without the number of its bus, which a boot may change', async () => {
+    using tree = new SysfsTree(machines.twoAdapters([3, 4]));
+    const { found } = await scanKernel('iio', forever, tree.root);
+    const names = found.map(({ title }) => title.replace(' in_voltage0', ''));
+    expect(names).toEqual(['ads1115@1-1.1:1.0/0048', 'ads1115@0049', 'ads1115@1-1.2:1.0']);
+    for (const [index, value] of [1_000, 1_500, 2_000].entries()) {
+      const source = (root: string): PolledSource => iioSource(names[index] ?? '', 'in_voltage0', root);
+      expect(await read(machines.twoAdapters([4, 3]), source)).toBe(value);
+    }
+  });
+
+  test.each(['ads1115@1-0049', 'ads1115@0049', 'ads1115@30a30000.i2c/0049'])('is found as %s', async (name) => {
+    expect(await read(machines.iioBoard, (root) => iioSource(name, 'in_voltage0', root))).toBe(250);
+  });
+
   test('is distinguished by its label first', async () => {
     using tree = new SysfsTree(machines.twoSockets);
     tree.write({ 'sys/devices/platform/coretemp.1/hwmon/hwmon1/label': 'lower socket\n' });
