@@ -5,7 +5,7 @@ import type { BoardPlan, BoardProbe, BoardReport, BoardWriting } from '../contro
 import type { OnEvent, OperationOutcome } from '../control/events.ts';
 import type { InputOf } from '../control/operations.ts';
 import { FirmwareError, VerificationError } from '../firmware/errors.ts';
-import { imageToRestore, payloadDigest } from '../mcu/flash/board-store.ts';
+import { payloadDigest } from '../mcu/flash/board-store.ts';
 import type { BoardStore } from '../mcu/flash/board-store.ts';
 import { planFlash, probe, resetBoard } from '../mcu/flash/flash.ts';
 import { claimsOf } from '../mcu/images/read-image.ts';
@@ -124,13 +124,13 @@ export class LocalBoards {
   async restore(name: string, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
     const { board, store } = this.#named(name);
     const kept = await store.kept();
-    const image = kept && imageToRestore(kept);
-    if (image === undefined) {
+    if (kept?.image === undefined) {
       throw new DaemonError('no-backup', `${name}: its previous image has no backup`);
     }
     onEvent({ kind: 'phase', phase: 'flashing', detail: name });
     const job = { board, store, onProgress: progressTo(onEvent), vouch: evidenceOfKept };
-    const { known } = await restoreImage(job, image, signal);
+    // not as the end of a trial: done twice, it restores the same image
+    const { known } = await restoreImage(job, { ...kept, over: undefined }, signal);
     return { kind: 'flashed', version: 'what it held before', board: name, known };
   }
 

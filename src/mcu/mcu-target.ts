@@ -4,8 +4,8 @@ import { undefinedIf } from '../system/errors.ts';
 import type { BoardPayload, BoardProgress, ImageClaims, McuTarget, Verified, VouchForKept } from '../update/ports.ts';
 import type { Board } from './connection.ts';
 import { McuError } from './errors.ts';
-import { imageToRestore, payloadDigest } from './flash/board-store.ts';
-import type { BoardStore, KeptImage } from './flash/board-store.ts';
+import { imageToRestore, payloadOn } from './flash/board-store.ts';
+import type { BoardStore, FlashedImage, KeptImage } from './flash/board-store.ts';
 import { flash } from './flash/flash.ts';
 import type { FlashReport, FlashRequest } from './flash/flash.ts';
 import { openPayloadFile } from './flash/payload-file.ts';
@@ -23,20 +23,21 @@ export interface McuTargetDeps {
 
 /** The target of a board in an update. */
 export function createMcuTarget({ board, store, readImage: read }: McuTargetDeps): McuTarget {
-  const checkAs =
+  const accept =
     (fileName: string) =>
     async (file: Uint8Array): Promise<ImageClaims> => {
       await read(file, fileName);
+      await store.setPayloadAside();
       return claimsOf(file);
     };
   return {
     kind: 'mcu',
     name: board.name,
-    openFile: async (opening) => openPayloadFile(store.payloadPath, opening, checkAs(opening.payload.fileName)),
-    digestOf: async (sizeBytes) => payloadDigest((await store.payload()).subarray(0, sizeBytes)),
+    openFile: async (opening) => openPayloadFile(store.payloadPath, opening, accept(opening.payload.fileName)),
+    digestOf: async (_sizeBytes, _signal, digest) => ((await store.payload(digest)) ? digest : 'nothing'),
     flash: async (payload, evidence, signal) => {
-      const bytes = await store.payload();
-      if (payloadDigest(bytes) !== payload.digest) {
+      const bytes = await store.payload(payload.digest);
+      if (bytes === undefined) {
         throw new McuError('payload-damaged', `${board.name}: ${store.payloadPath} is not the staged file`);
       }
       await flashImage({ board, store, image: await read(bytes), payload, evidence, name: payload.digest }, signal);
@@ -44,12 +45,12 @@ export function createMcuTarget({ board, store, readImage: read }: McuTargetDeps
     restore: async (payload, vouch, signal) => {
       const kept = await store.kept();
       if (kept?.payload !== payload.digest || !(await wasWritten(store, payload.digest))) return;
-      await restoreImage({ board, store, onProgress: payload.onProgress, vouch }, imageToRestore(kept), signal);
+      await restoreImage({ board, store, onProgress: payload.onProgress, vouch }, kept, signal);
     },
     keeps: async (digest) => {
       const kept = await intactBackup(store);
       return {
-        payload: await store.holdsPayload(digest),
+        payload: (await store.payload(digest)) !== undefined,
         before: kept?.payload === digest && kept.image !== undefined,
       };
     },
@@ -58,7 +59,7 @@ export function createMcuTarget({ board, store, readImage: read }: McuTargetDeps
 
 /** True if the board may hold this payload, or a part of it. It is marked before its first byte changes. */
 async function wasWritten(store: BoardStore, digest: string): Promise<boolean> {
-  return (await store.writing()) !== undefined || (await store.flashed())?.name === digest;
+  return (await store.writing()) !== undefined || payloadOn(await store.flashed()) === digest;
 }
 
 /** Work on a board: with its folder, and with a listener for progress. */
@@ -98,24 +99,35 @@ export async function flashImage(
   signal: AbortSignal,
 ): Promise<FlashReport> {
   const { digest, onProgress } = payload;
-  const expected = (await store.flashed())?.image;
-  const mayRead = (await backUpKnownImage(store, keepAs, expected)) && mayKeep !== false;
+  const flashed = await store.flashed();
+  const expected = flashed?.image;
+  const { mayRead, over } = await backUpKnownImage(store, keepAs, flashed);
   const keep: FlashRequest['keep'] = async (previous, changed) =>
-    store.keep({ payload: keepAs, read: true, image: previous ?? expected, changed: changed && [...changed] });
-  const what = { image, digest, evidence, name };
-  return write({ board, store, onProgress }, { ...what, expected, keep: mayRead ? keep : undefined, begun: 1 }, signal);
+    store.keep({ payload: keepAs, read: true, image: previous ?? expected, changed: changed && [...changed], over });
+  const what = { image, digest, evidence, name, payload: keepAs };
+  const isKept = mayRead && mayKeep !== false;
+  return write({ board, store, onProgress }, { ...what, expected, keep: isKept ? keep : undefined, begun: 1 }, signal);
 }
 
 /**
- * Keeps what is remembered. False: what is already kept is better than anything that could be read from the board now.
+ * Keeps what is remembered, and returns the payload on the board. `mayRead` is false if what is already kept is better
+ * than anything that could be read from the board now.
  */
-async function backUpKnownImage(store: BoardStore, payload: string, flashed: Image | undefined): Promise<boolean> {
+async function backUpKnownImage(
+  store: BoardStore,
+  payload: string,
+  flashed: FlashedImage | undefined,
+): Promise<{ readonly mayRead: boolean; readonly over: string | undefined }> {
   const kept = await intactBackup(store);
   const wasCut = (await store.writing()) !== undefined;
-  if (kept?.payload === payload) return !wasCut && !kept.read && (await store.flashed())?.name !== payload;
-  if (wasCut) await store.keep({ payload, read: kept?.read === true, image: kept?.image ?? flashed });
-  else await store.keep({ payload, read: false, image: flashed });
-  return !wasCut;
+  const onBoard = payloadOn(flashed);
+  if (kept?.payload === payload) {
+    return { mayRead: !wasCut && !kept.read && onBoard !== payload, over: kept.over };
+  }
+  const { over, ...known } = wasCut ? { read: false, ...kept } : { read: false, over: onBoard };
+  if (!wasCut && kept !== undefined && kept.payload === onBoard) await store.setBackupAside();
+  await store.keep({ payload, read: known.read, image: known.image ?? flashed?.image, over });
+  return { mayRead: !wasCut, over };
 }
 
 /** Returns the backup, or undefined if there is none, or it is damaged. */
@@ -124,9 +136,15 @@ export async function intactBackup(store: BoardStore): Promise<KeptImage | undef
 }
 
 /** Restores the backup. Throws if there is none, or the board was blank: it keeps the new program. */
-export async function restoreImage(job: BoardJob, image: Image | undefined, signal: AbortSignal): Promise<FlashReport> {
+export async function restoreImage(
+  job: BoardJob,
+  kept: KeptImage | undefined,
+  signal: AbortSignal,
+): Promise<FlashReport> {
+  const image = kept && imageToRestore(kept);
   if (image !== undefined) {
-    return write(job, { ...vouchedFor(image, job), name: putBack, begun: 1, toStay: true }, signal);
+    const what = { ...vouchedFor(image, job), name: putBack, payload: kept?.over };
+    return write(job, { ...what, begun: 1, toStay: true }, signal);
   }
   throw new McuError(
     'board-not-restorable',
@@ -147,19 +165,19 @@ export async function recoverBoard(job: BoardJob, signal: AbortSignal): Promise<
   const writing = await job.store.writing();
   if (writing === undefined) return undefined;
   const backup = await intactBackup(job.store);
-  const kept = backup && imageToRestore(backup);
-  const { begun, name, image } = writing === 'unreadable' ? { begun: 1, name: putBack, image: kept } : writing;
-  const isUndone = begun >= maxFinishes && kept !== undefined;
-  const wanted = isUndone ? { name: putBack, image: kept } : { name, image };
+  const undone = { name: putBack, image: backup && imageToRestore(backup), payload: backup?.over };
+  const { begun, ...unfinished } = writing === 'unreadable' ? { begun: 1, ...undone } : writing;
+  const wanted = begun >= maxFinishes && undone.image !== undefined ? undone : unfinished;
   if (wanted.image === undefined || begun >= maxHeals) {
     throw new McuError(
       'board-half-written',
       `${job.board.name}: a write was interrupted, and could not be finished automatically`,
     );
   }
-  const toStay = wanted.name === putBack ? true : undefined;
-  await write(job, { ...vouchedFor(wanted.image, job), name: wanted.name, begun: begun + 1, toStay }, signal);
-  return wanted.name;
+  const { name, payload } = wanted;
+  const toStay = name === putBack ? true : undefined;
+  await write(job, { ...vouchedFor(wanted.image, job), name, payload, begun: begun + 1, toStay }, signal);
+  return name;
 }
 
 /** An image that was kept, with the evidence that it has not changed. */
@@ -174,6 +192,8 @@ interface Write extends Pick<FlashRequest, 'image' | 'expected' | 'keep' | 'toSt
   readonly digest: string;
   readonly evidence: Verified;
   readonly name: string;
+  /** The payload, or other word, whose program the board holds then. */
+  readonly payload: string | undefined;
   readonly begun: number;
 }
 
@@ -183,19 +203,19 @@ interface Write extends Pick<FlashRequest, 'image' | 'expected' | 'keep' | 'toSt
  */
 async function write(
   job: Omit<BoardJob, 'vouch'>,
-  { digest, evidence, name, begun, ...request }: Write,
+  { digest, evidence, name, payload, begun, ...request }: Write,
   signal: AbortSignal,
 ): Promise<FlashReport> {
   const { board, store } = job;
   const { image } = request;
   assert(evidence.digest === digest, `${board.name}: the evidence is of ${evidence.digest}, and not of ${digest}`);
   const now = (): string => new Date(board.clock.nowMs()).toISOString();
-  const beforeWriting = async (): Promise<void> => store.beginWriting({ name, at: now(), begun, image });
+  const beforeWriting = async (): Promise<void> => store.beginWriting({ name, payload, at: now(), begun, image });
   const onProgress: FlashRequest['onProgress'] = ({ phase, ...progress }) =>
     job.onProgress({ board: board.name, step: phase, ...progress });
   const report = await flash({ ...request, beforeWriting, onProgress }, board, signal);
   const { chip, imageDigest, known, boots, repeated, roundTripMs } = report;
-  const facts = { imageDigest, name, at: now(), known, boots, attempts: repeated + 1, roundTripMs };
+  const facts = { imageDigest, name, payload, at: now(), known, boots, attempts: repeated + 1, roundTripMs };
   await store.remember({ chip: chip.name, ...facts, image });
   return report;
 }

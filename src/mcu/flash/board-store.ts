@@ -4,8 +4,9 @@ import { dirname, join } from 'node:path';
 
 import * as z from 'zod';
 
-import { mapError, undefinedIfMissing } from '../../system/errors.ts';
+import { mapError, undefinedIf, undefinedIfMissing } from '../../system/errors.ts';
 import {
+  commitTempFile,
   nodeFs,
   readTextFile,
   replaceFileDurably,
@@ -45,16 +46,22 @@ const keptParts = {
   read: z.boolean(),
   /** The parts of the memory that the flashing changes, if nothing else changed since the image was read. */
   changed: z.array(z.object({ start: z.number(), end: z.number() })).optional(),
+  /** The payload, or other word, whose program is kept here. */
+  over: z.string().optional(),
 };
 
 /** Without an image it is strict, since an unknown member may be an image under a damaged name. */
 const keptSchema = z.union([z.object({ ...keptParts, image: storedImage }), z.strictObject(keptParts)]);
 
+/** The word in the backup that undoes the flashing of this image, if it is not its name. */
+const payloadOnBoard = z.string().optional();
+
 const flashedSchema = z.object({
   chip: z.string(),
   imageDigest: z.string(),
-  /** The digest of the payload or file that the image came from. */
+  /** The digest of the payload or file that the image came from, or another word for people. */
   name: z.string(),
+  payload: payloadOnBoard,
   at: z.string(),
   /** How it is known that the board runs the image; missing where an older agent flashed it. */
   known: z.enum(knownBy).optional(),
@@ -67,6 +74,7 @@ const flashedSchema = z.object({
 const writingSchema = z.object({
   /** The name that people see. */
   name: z.string(),
+  payload: payloadOnBoard,
   at: z.string(),
   /** The number of interrupted attempts to write this image. */
   begun: z.number(),
@@ -100,17 +108,25 @@ export function imageToRestore({ image, changed }: KeptImage): Image | undefined
 /** The image that was flashed last, and how that went. */
 export type FlashedImage = Readonly<z.output<typeof flashedSchema>>;
 
+/** Returns the payload, or other word, whose program the board holds, if no write was interrupted. */
+export function payloadOn(flashed: FlashedImage | undefined): string | undefined {
+  return flashed?.payload ?? flashed?.name;
+}
+
 /** The functions of node:fs/promises that the folder of a board needs. */
 export type BoardFs = DurableFs & Pick<typeof realFs, 'mkdir'>;
 
 /**
  * The directory of one board in the state directory: the payload to be flashed, the board's previous content, and the
- * last flashed image.
+ * last flashed image. While a payload is on trial, the payload and the backup of the installed program are set aside: a
+ * rollback to the version before it needs them after the trial failed.
  */
 export class BoardStore {
   readonly payloadPath: string;
   readonly directory: string;
+  readonly #payloadAside: string;
   readonly #keptPath: string;
+  readonly #keptAside: string;
   readonly #flashedPath: string;
   readonly #writingPath: string;
   readonly #fs: BoardFs;
@@ -119,33 +135,57 @@ export class BoardStore {
     this.directory = directory;
     this.#fs = fs;
     this.payloadPath = join(directory, 'payload');
+    this.#payloadAside = join(directory, 'payload-installed');
     this.#keptPath = join(directory, 'previous.json');
+    this.#keptAside = join(directory, 'previous-installed.json');
     this.#flashedPath = join(directory, 'flashed.json');
     this.#writingPath = join(directory, 'writing.json');
   }
 
-  async payload(): Promise<Buffer> {
-    const reading = this.#fs.readFile(this.payloadPath);
-    return mapError(reading, (error) => new StorageError('read', this.payloadPath, error));
+  /** Returns this payload, or undefined if the directory does not hold it undamaged. */
+  async payload(digest: string): Promise<Buffer | undefined> {
+    return (await this.#payloadIn(this.payloadPath, digest)) ?? this.#payloadIn(this.#payloadAside, digest);
   }
 
-  /** True if the directory holds this payload, undamaged. */
-  async holdsPayload(digest: string): Promise<boolean> {
-    const reading = undefinedIfMissing(this.#fs.readFile(this.payloadPath));
-    const payload = await mapError(reading, (error) => new StorageError('read', this.payloadPath, error));
-    return payload !== undefined && payloadDigest(payload) === digest;
+  async #payloadIn(path: string, digest: string): Promise<Buffer | undefined> {
+    const reading = undefinedIfMissing(this.#fs.readFile(path));
+    const bytes = await mapError(reading, (error) => new StorageError('read', path, error));
+    return bytes !== undefined && payloadDigest(bytes) === digest ? bytes : undefined;
+  }
+
+  /** Sets the payload of the board's program aside before another one replaces it. */
+  async setPayloadAside(): Promise<void> {
+    const digest = payloadOn(await this.flashed());
+    if (digest === undefined || (await this.#payloadIn(this.payloadPath, digest)) === undefined) return;
+    await commitTempFile(this.payloadPath, this.#payloadAside, this.#fs);
   }
 
   /**
-   * Returns the backup, or undefined if there is none yet. Throws McuError `backup-damaged` for an image that must not
-   * be restored.
+   * Returns the backup, or undefined if there is none yet. If its payload is not on the board, since its flashing never
+   * began or was undone, the backup that was set aside takes its place again. Throws McuError `backup-damaged` for an
+   * image that must not be restored.
    */
   async kept(): Promise<KeptImage | undefined> {
-    const text = await readTextFile(this.#keptPath, this.#fs);
+    const kept = await this.#keptIn(this.#keptPath);
+    const onBoard = payloadOn(await this.flashed());
+    if (onBoard === undefined || kept?.payload === onBoard || (await this.writing()) !== undefined) return kept;
+    const aside = await undefinedIf((error) => error instanceof McuError, this.#keptIn(this.#keptAside));
+    if (aside?.payload !== onBoard) return kept;
+    await commitTempFile(this.#keptAside, this.#keptPath, this.#fs);
+    return aside;
+  }
+
+  async #keptIn(path: string): Promise<KeptImage | undefined> {
+    const text = await readTextFile(path, this.#fs);
     if (text === undefined) return undefined;
     const found = parsed(text, keptSchema);
     if (found !== undefined) return { image: undefined, ...found };
-    throw new McuError('backup-damaged', `${this.#keptPath}, what the board held before, is damaged`);
+    throw new McuError('backup-damaged', `${path}, what the board held before, is damaged`);
+  }
+
+  /** Sets the backup of the board's program aside before another one replaces it. */
+  async setBackupAside(): Promise<void> {
+    await commitTempFile(this.#keptPath, this.#keptAside, this.#fs);
   }
 
   async keep(kept: KeptImage): Promise<void> {

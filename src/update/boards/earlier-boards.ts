@@ -67,7 +67,7 @@ async function wayBack(target: InPlaceTarget, from: Installed | undefined, to: I
     version?.payloads.find((payload) => payload.kind !== 'slots' && payload.target === target.name),
   );
   if (now?.digest === then?.digest) return 'stays';
+  if (now !== undefined && restoresTo(now, then) && (await target.keeps(now.digest)).before) return { restore: now };
   if (then !== undefined && (await target.keeps(then.digest)).payload) return { flash: then };
-  if (now === undefined) return 'stays';
-  return restoresTo(now, then) && (await target.keeps(now.digest)).before ? { restore: now } : 'cannot';
+  return now === undefined ? 'stays' : 'cannot';
 }

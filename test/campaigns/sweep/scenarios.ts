@@ -273,6 +273,12 @@ const stories: Readonly<Record<string, Story>> = {
     wants: 'v1',
     ends: ['board installed', 'v1 installed'],
   },
+  'board-bad-rollback': {
+    form: 'artifact',
+    story: [target('board'), rest, target('board-bad'), rest, target('board'), { do: 'rollback' }],
+    wants: 'v1',
+    ends: ['board installed', 'board-bad rolled-back unhealthy', 'v1 installed'],
+  },
   board: { form: 'artifact', story: [target('board')], wants: 'v1', ends: ['board installed'] },
   'board-bad': {
     form: 'artifact',

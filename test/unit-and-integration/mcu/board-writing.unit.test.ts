@@ -82,11 +82,7 @@ async function heal({ board, store }: Bench): Promise<string | undefined> {
 }
 
 async function restore({ board, store }: Bench): Promise<void> {
-  await restoreImage(
-    { board, store, onProgress: () => {}, vouch: evidenceOfKept },
-    (await store.kept())?.image,
-    signal,
-  );
+  await restoreImage({ board, store, onProgress: () => {}, vouch: evidenceOfKept }, await store.kept(), signal);
 }
 
 async function endOf(work: Promise<unknown>): Promise<string> {
@@ -233,7 +229,7 @@ test('restores only a backup that matches its stored digest', async () => {
   const { board, store } = bench;
   const image = readImage(bench.subject.programs.new, { address: bench.subject.start, isRaw: true });
   const job = { board, store, onProgress: () => {}, vouch: evidenceOfKept };
-  const other = { ...image, digest: 'sha256:another' };
+  const other = { payload: 'another', read: true, image: { ...image, digest: 'sha256:another' } };
   await expect(restoreImage(job, other, signal)).rejects.toMatchObject({ code: 'not-verified' });
   expect(bench.model.ran).toEqual(['old']);
 });

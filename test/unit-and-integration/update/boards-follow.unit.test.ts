@@ -212,6 +212,14 @@ describe('an update of boards alone', () => {
     expect(running(gateway)).toEqual(V2);
   });
 
+  // Regression: the failed update replaced the only backup of the board, and the rollback was refused.
+  test('is rolled back by hand after a later update of the board failed', async () => {
+    const gateway = await gatewayAfter(['v1', 'v2', 'meter', 'bad']);
+    expect(running(gateway)).toEqual({ ...V2, meter: 'another meter program' });
+    expect(await gateway.goBack()).toEqual({ kind: 'installed', version: 'version v2' });
+    expect(running(gateway)).toEqual(V2);
+  });
+
   test('refuses a rollback if a board cannot follow', async () => {
     const gateway = await gatewayAfter(['v1', 'v2', 'meter']);
     gateway.boards.get('meter')?.forget();

@@ -25,7 +25,18 @@ export interface BoardMemory {
   readonly kind?: 'mcu' | 'package' | undefined;
   /** The durable part of an interrupted transfer. */
   readonly partial?: string | undefined;
-  readonly kept: { readonly payload: string; readonly image: string } | undefined;
+  readonly kept: Kept | undefined;
+  /** The digest of the payload that was flashed last, and not undone; undefined while it is written. */
+  readonly onBoard?: string | undefined;
+  /** Payload and backup of the installed version, while another payload is on trial. */
+  readonly aside?: { readonly payload?: string | undefined; readonly kept?: Kept | undefined } | undefined;
+}
+
+interface Kept {
+  readonly payload: string;
+  readonly image: string;
+  /** The digest of the payload that this image belongs to. */
+  readonly over?: string | undefined;
 }
 
 /**
@@ -39,6 +50,8 @@ export class MemoryBoard implements Omit<McuTarget, 'kind'> {
   #payload: string;
   #partial: string | undefined;
   #kept: BoardMemory['kept'];
+  #onBoard: string | undefined;
+  #aside: NonNullable<BoardMemory['aside']>;
   /** The program that the chip would run. */
   running: string;
   /** Number of later flash operations that fail in the middle. */
@@ -55,7 +68,7 @@ export class MemoryBoard implements Omit<McuTarget, 'kind'> {
     name: string,
     image: string,
     power: Power,
-    { payload, partial, kept, kind = 'mcu' }: Partial<BoardMemory> = {},
+    { payload, partial, kept, onBoard, aside = {}, kind = 'mcu' }: Partial<BoardMemory> = {},
   ) {
     this.name = name;
     this.kind = kind;
@@ -64,10 +77,19 @@ export class MemoryBoard implements Omit<McuTarget, 'kind'> {
     this.#payload = payload ?? '';
     this.#partial = partial;
     this.#kept = kept;
+    this.#onBoard = onBoard;
+    this.#aside = aside;
   }
 
   get memory(): BoardMemory {
-    return { kind: this.kind, running: this.running, payload: this.#payload, partial: this.#partial, kept: this.#kept };
+    const [payload, partial, kept, onBoard, aside] = [
+      this.#payload,
+      this.#partial,
+      this.#kept,
+      this.#onBoard,
+      this.#aside,
+    ];
+    return { kind: this.kind, running: this.running, payload, partial, kept, onBoard, aside };
   }
 
   async openFile({ resumeAt }: PayloadOpening): Promise<PayloadWriter> {
@@ -84,6 +106,11 @@ export class MemoryBoard implements Omit<McuTarget, 'kind'> {
         return { sizeBytes: bytes.length, digest: sha256(bytes) };
       },
       finish: async () => {
+        if (this.#onBoard !== undefined && digestOf(this.#payload) === this.#onBoard) {
+          this.#power.step(`${this.name}: set the payload aside`);
+          this.#aside = { ...this.#aside, payload: this.#payload };
+          this.#payload = '';
+        }
         this.#power.step(`${this.name}: keep the payload`);
         this.#partial = undefined;
         this.#payload = bytes.toString('latin1');
@@ -101,36 +128,66 @@ export class MemoryBoard implements Omit<McuTarget, 'kind'> {
     throw gone(this.name, 'payload-stale');
   }
 
-  async digestOf(sizeBytes: number): Promise<string> {
-    return sha256(Buffer.from(this.#payload.slice(0, sizeBytes), 'latin1'));
+  async digestOf(sizeBytes: number, _signal: AbortSignal, digest: string): Promise<string> {
+    return digestOf((this.#find(digest) ?? this.#payload).slice(0, sizeBytes));
+  }
+
+  #find(digest: string): string | undefined {
+    return [this.#payload, this.#aside.payload ?? ''].find((payload) => digestOf(payload) === digest);
   }
 
   async flash({ digest }: BoardPayload, evidence: Verified): Promise<void> {
     assert(evidence.digest === digest, `the evidence is of ${evidence.digest}, and not of ${digest}`);
+    const payload = this.#find(digest);
+    assert(payload !== undefined, `${this.name}: ${digest} is not kept`);
+    this.#settle();
     if (this.#kept?.payload !== digest) {
+      if (this.#kept !== undefined && this.#kept.payload === this.#onBoard) {
+        this.#power.step(`${this.name}: set the backup aside`);
+        this.#aside = { ...this.#aside, kept: this.#kept };
+        this.#kept = undefined;
+      }
       this.#power.step(`${this.name}: keep what was there`);
-      this.#kept = { payload: digest, image: this.running };
+      this.#kept = { payload: digest, image: this.running, over: this.#onBoard };
     }
-    this.#write(this.#payload);
+    this.#write(payload, digest);
   }
 
   async restore({ digest }: BoardPayload): Promise<void> {
-    if (this.#kept?.payload === digest) this.#write(this.#kept.image);
+    this.#settle();
+    if (this.#kept?.payload === digest) this.#write(this.#kept.image, this.#kept.over);
+  }
+
+  /** If a flash never began, or was undone, the backup that was set aside takes the place of its backup. */
+  #settle(): void {
+    const { kept, payload } = this.#aside;
+    if (this.#onBoard === undefined || this.#kept?.payload === this.#onBoard) return;
+    if (kept?.payload !== this.#onBoard) return;
+    this.#power.step(`${this.name}: return to the backup set aside`);
+    this.#kept = kept;
+    this.#aside = { payload };
   }
 
   /** Its folder is lost. */
   forget(): void {
     this.#kept = undefined;
+    this.#aside = {};
     this.#payload = '';
   }
 
   async keeps(digest: string): Promise<KeptForBoard> {
-    return { payload: sha256(Buffer.from(this.#payload, 'latin1')) === digest, before: this.#kept?.payload === digest };
+    this.#settle();
+    return { payload: this.#find(digest) !== undefined, before: this.#kept?.payload === digest };
   }
 
-  #write(image: string): void {
+  #write(image: string, onBoard: string | undefined): void {
     if (this.unplugged) throw gone(this.name, 'port-missing');
-    if (this.running === image) return;
+    if (this.running !== image) this.#writePages(image);
+    this.#onBoard = onBoard;
+  }
+
+  #writePages(image: string): void {
+    this.#onBoard = undefined;
     this.running = PARKED;
     for (let at = 0; at < image.length; at += PAGE) {
       this.#power.step(`${this.name}: flash page ${at / PAGE}`);
@@ -145,6 +202,10 @@ export class MemoryBoard implements Omit<McuTarget, 'kind'> {
     this.flashed.push(image);
     this.#power.step(`${this.name}: started`);
   }
+}
+
+function digestOf(payload: string): string {
+  return sha256(Buffer.from(payload, 'latin1'));
 }
 
 function gone(board: string, code: string): AgentError {

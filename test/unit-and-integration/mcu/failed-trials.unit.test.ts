@@ -1,0 +1,200 @@
+import { rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { beforeEach, describe, expect, test } from 'vitest';
+
+import { BoardStore, payloadDigest } from '../../../src/mcu/flash/board-store.ts';
+import { readImage } from '../../../src/mcu/images/read-image.ts';
+import { createMcuTarget, flashImage, recoverBoard } from '../../../src/mcu/mcu-target.ts';
+import { stk500v1 } from '../../../src/mcu/protocols/stk500v1.ts';
+import { evidenceOfKept } from '../../../src/update/evidence.ts';
+import type { BoardPayload, McuTarget, Verified } from '../../../src/update/ports.ts';
+import { OptibootModel } from '../../fakes/boards/models/avr-model.ts';
+import { folderUntilTestEnds } from '../../until-test-ends.ts';
+import { program, rigOf } from './protocols/fault-matrix.ts';
+
+const signal = new AbortController().signal;
+const pageBytes = 128;
+const size = 8 * pageBytes;
+const [factory, first, second, third] = [1, 2, 3, 4].map((seed) => program(size, seed)) as [
+  Buffer,
+  Buffer,
+  Buffer,
+  Buffer,
+];
+
+let directory: string;
+
+beforeEach(() => {
+  directory = folderUntilTestEnds();
+});
+
+interface Bench extends ReturnType<typeof rigOf> {
+  readonly store: BoardStore;
+  readonly target: McuTarget;
+}
+
+function benchOf(): Bench {
+  const rig = rigOf({
+    protocol: () => stk500v1({ bootloaderBytes: 0x8000 - size }),
+    model: (programs) => new OptibootModel({ programs, pageBytes }),
+    programs: { old: factory, new: first },
+    start: 0,
+    baud: 115_200,
+    mayBlankStart: true,
+    obeysNoise: true,
+  });
+  const store = new BoardStore(join(directory, 'boards/meter'));
+  return { ...rig, store, target: createMcuTarget({ board: rig.board, store, readImage: imageOf }) };
+}
+
+async function imageOf(file: Uint8Array): Promise<ReturnType<typeof readImage>> {
+  return readImage(file, { address: 0, isRaw: true });
+}
+
+async function stage({ target }: Bench, bytes: Uint8Array): Promise<BoardPayload> {
+  const payload = { fileName: 'meter.bin', target: { name: 'meter' }, order: undefined };
+  await using writer = await target.openFile({ payload, sizeBytes: bytes.byteLength, resumeAt: undefined }, signal);
+  await writer.write(bytes);
+  return { digest: (await writer.finish(signal)).digest, onProgress: () => {} };
+}
+
+function evidenceOf(digest: string): Verified {
+  return evidenceOfKept({ target: 'meter', recorded: digest, found: digest });
+}
+
+async function flash({ target }: Bench, payload: BoardPayload, stop = signal): Promise<void> {
+  await target.flash(payload, evidenceOf(payload.digest), stop);
+}
+
+/** The board runs the second of two installed programs. */
+async function installedTwice(): Promise<readonly [Bench, BoardPayload]> {
+  const bench = benchOf();
+  await flash(bench, await stage(bench, first));
+  const installed = await stage(bench, second);
+  await flash(bench, installed);
+  return [bench, installed];
+}
+
+/** Returns the name of the program in the memory. */
+function held({ model }: Bench): string {
+  const programs = { factory, first, second, third };
+  const found = Object.entries(programs).find(([, bytes]) => Buffer.compare(model.memory, bytes) === 0);
+  return found?.[0] ?? 'another program';
+}
+
+/** The result of a rollback to the version before the installed one that fails itself, and succeeds when it is repeated. */
+const done = { kept: { payload: true, before: true }, held: ['second', 'first', 'second', 'first'] };
+
+async function rollBack(bench: Bench, installed: BoardPayload): Promise<typeof done> {
+  const { target } = bench;
+  const kept = await target.keeps(installed.digest);
+  const programs = [held(bench)];
+  await target.restore(installed, evidenceOfKept, signal);
+  programs.push(held(bench));
+  await flash(bench, installed);
+  programs.push(held(bench));
+  for (let times = 0; times < 2; times += 1) await target.restore(installed, evidenceOfKept, signal);
+  return { kept, held: [...programs, held(bench)] };
+}
+
+// Regression: a failed update replaced the only backup, so the installed version could no longer be rolled back.
+describe('the version before the installed one can be rolled back to', () => {
+  test('after any number of failed trials', async () => {
+    const [bench, installed] = await installedTwice();
+    for (const bytes of [third, factory, third]) {
+      const trial = await stage(bench, bytes);
+      await flash(bench, trial);
+      await bench.target.restore(trial, evidenceOfKept, signal);
+    }
+    expect(await rollBack(bench, installed)).toEqual(done);
+  });
+
+  test('after a payload was staged and not flashed', async () => {
+    const [bench, installed] = await installedTwice();
+    await stage(bench, third);
+    await stage(bench, factory);
+    expect(await rollBack(bench, installed)).toEqual(done);
+  });
+
+  test('after a board that could not be reached, in an update and by hand', async () => {
+    const [bench, installed] = await installedTwice();
+    const trial = await stage(bench, third);
+    const board = { ...bench.board, openLine: async () => Promise.reject(new Error('no port')) };
+    const cut = createMcuTarget({ board, store: bench.store, readImage: imageOf });
+    await expect(flash({ ...bench, target: cut }, trial)).rejects.toThrow('no port');
+    await cut.restore(trial, evidenceOfKept, signal);
+    const payload = { ...trial, digest: payloadDigest(third) };
+    const byHand = { payload, evidence: evidenceOf(payload.digest), name: 'by hand', keepAs: 'manual' };
+    const image = await imageOf(third);
+    await expect(flashImage({ board, store: bench.store, image, ...byHand }, signal)).rejects.toThrow('no port');
+    expect(await rollBack(bench, installed)).toEqual(done);
+  });
+
+  test('after a flash by hand that was cut and undone', async () => {
+    const [bench, installed] = await installedTwice();
+    const { board, store, model } = bench;
+    const payload = { digest: payloadDigest(third), onProgress: () => {} };
+    const byHand = { payload, evidence: evidenceOf(payload.digest), name: 'by hand', keepAs: 'manual' };
+    model.dieAtWrite(3, false);
+    const flashing = flashImage({ board, store, image: await imageOf(third), ...byHand }, signal);
+    await expect(flashing).rejects.toMatchObject({ code: 'board-timeout' });
+    model.power(bench.port.clock.monotonicMs());
+    const writing = await store.writing();
+    if (writing === undefined || writing === 'unreadable') throw new Error('no write was interrupted');
+    await store.beginWriting({ ...writing, begun: 5 });
+    expect(await recoverBoard({ board, store, onProgress: () => {}, vouch: evidenceOfKept }, signal)).toBe('put back');
+    expect(await rollBack(bench, installed)).toEqual(done);
+  });
+
+  test('after a trial that was stopped or lost its power at any step', async () => {
+    for (let step = 1, ended = false; !ended; step += 1) {
+      const [bench, installed] = await installedTwice();
+      const trial = await stage(bench, third);
+      const stop = new AbortController();
+      let steps = 0;
+      const onProgress = (): void => void ((steps += 1) === step && stop.abort(new Error('stopped')));
+      ended = await flash(bench, { ...trial, onProgress }, stop.signal).then(
+        () => true,
+        () => false,
+      );
+      if (!ended && step % 2 === 0) bench.model.power(bench.port.clock.monotonicMs());
+      await bench.target.restore(trial, evidenceOfKept, signal);
+      await bench.target.restore(trial, evidenceOfKept, signal);
+      expect(await rollBack(bench, installed)).toEqual(done);
+      await rm(join(directory, 'boards'), { recursive: true });
+    }
+  });
+
+  test('after a power loss between setting the backup aside and writing the new one', async () => {
+    const [bench, installed] = await installedTwice();
+    const trial = await stage(bench, third);
+    await bench.store.setBackupAside();
+    await bench.target.restore(trial, evidenceOfKept, signal);
+    expect(await rollBack(bench, installed)).toEqual(done);
+  });
+
+  test('after a power loss between setting the payload aside and naming the new one', async () => {
+    const [bench, installed] = await installedTwice();
+    await rename(bench.store.payloadPath, join(bench.store.directory, 'payload-installed'));
+    expect(await rollBack(bench, installed)).toEqual(done);
+  });
+});
+
+test('a trial that is kept is rolled back to the program before it, and no further', async () => {
+  const [bench] = await installedTwice();
+  const trial = await stage(bench, third);
+  await flash(bench, trial);
+  expect(await bench.target.keeps(trial.digest)).toEqual({ payload: true, before: true });
+  await bench.target.restore(trial, evidenceOfKept, signal);
+  expect(held(bench)).toBe('second');
+});
+
+test('a board that an operator flashed since is not rolled back to a version', async () => {
+  const [bench, installed] = await installedTwice();
+  const { board, store } = bench;
+  const payload = { digest: payloadDigest(third), onProgress: () => {} };
+  const byHand = { payload, evidence: evidenceOf(payload.digest), name: 'by hand', keepAs: 'manual' };
+  await flashImage({ board, store, image: await imageOf(third), ...byHand }, signal);
+  expect(await bench.target.keeps(installed.digest)).toMatchObject({ before: false });
+});
