@@ -99,24 +99,33 @@ const PPP = '512';
 
 /**
  * The sum over all interfaces on which bytes leave the machine; columns as in proc_pid_net(5), dev. Bridges, VLANs and
- * bonds count the bytes of the interface below again, and so do tunnels. Without hardware, as in a container, the
+ * bonds count the bytes of the interface below again, and so do tunnels, such as PPP over Ethernet. The kernel does not
+ * show which PPP interface is one: none counts while there is a PPPoE session. Without hardware, as in a container, the
  * Ethernet interfaces count.
  */
 async function network(root: string, column: number, signal: AbortSignal): Promise<number> {
   const lines = (await readKernelFile(join(root, 'proc/net/dev'), signal)).split('\n').slice(2);
   const rows = lines.map((line) => /^\s*([^:\s]+):\s*(.*)$/.exec(line)).filter((row) => row !== null);
+  const hardwareTypes = (await hasPppoe(root, signal)) ? [] : [PPP];
   const found = [];
   for (const [, name = '', figures = ''] of rows) {
     const directory = join(root, 'sys/class/net', name);
     const files = await listDirectory(directory);
     if (name === 'lo' || files.some((file) => file.startsWith('lower_'))) continue;
-    const type = await readKernelText(join(directory, 'type'), signal);
+    const type = (await readKernelText(join(directory, 'type'), signal)) ?? ETHER;
     const bytes = Number(figures.split(/\s+/)[column] ?? 0);
-    found.push({ isHardware: files.includes('device') || type === PPP, isEthernet: (type ?? ETHER) === ETHER, bytes });
+    const isHardware = files.includes('device') || hardwareTypes.includes(type);
+    found.push({ isHardware, isEthernet: type === ETHER, bytes });
   }
   const hardware = found.filter(({ isHardware }) => isHardware);
   const counted = hardware.length > 0 ? hardware : found.filter(({ isEthernet }) => isEthernet);
   return counted.reduce((sum, { bytes }) => sum + bytes, 0);
+}
+
+/** True if the kernel has a session, below the heading of their table. */
+async function hasPppoe(root: string, signal: AbortSignal): Promise<boolean> {
+  const sessions = await readKernelText(join(root, 'proc/net/pppoe'), signal);
+  return sessions?.includes('\n') ?? false;
 }
 
 async function room(path: string): Promise<{ readonly free: number; readonly total: number }> {

@@ -256,6 +256,16 @@ export const bridged = machine(
   net('virtual', 'sit0', { type: '776' }),
 );
 
+/** PPP over the Ethernet of a modem. Source: pppoe_seq_show() in drivers/net/ppp/pppoe.c of Linux. */
+export const pppoe = machine(
+  'drivers/net/ppp/pppoe.c of Linux',
+  netDev({ lo: [9_000, 9_000], eth0: [200, 30], ppp0: [180, 20] }),
+  { files: { 'proc/net/pppoe': 'Id       Address              Device\n00000012 52:54:00:12:34:56     eth0\n' } },
+  net('virtual', 'lo', { type: '772' }),
+  net('pci0000:00/0000:00:03.0/0000:03:00.0', 'eth0', { 'device/uevent': 'PCI_SLOT_NAME=0000:03:00.0' }),
+  net('virtual', 'ppp0', { type: '512' }),
+);
+
 /** A container: no hardware, and a bridge of its own. Source: netns(7) with veth(4), as the kernel shows it. */
 export const container = machine(
   'veth and bridge in a network namespace of Linux 6.12',
@@ -280,5 +290,6 @@ export const machines: Readonly<Record<string, Machine>> = {
   beagleBone,
   iioBoard,
   bridged,
+  pppoe,
   container,
 };

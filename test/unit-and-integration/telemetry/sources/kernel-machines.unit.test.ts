@@ -233,6 +233,7 @@ describe('the temperature of the processor', () => {
 
 test.each<[string, Machine, number, number]>([
   ['hardware, without what runs above it', machines.bridged, 15_200, 1_630],
+  ['Ethernet, without the PPP above it', machines.pppoe, 200, 30],
   ['the interfaces of a container, without its bridge', machines.container, 200, 30],
 ])('bytes are counted once: %s', async (_, machine, received, sent) => {
   expect(await read(machine, (root) => system('network_received_bytes', root))).toBe(received);
