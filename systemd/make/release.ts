@@ -38,6 +38,7 @@ export interface SourceState {
   readonly version: string;
   readonly lockVersion: string;
   readonly changelog: string;
+  /** The signed tags of the commit. */
   readonly tags: readonly string[];
   readonly changedFiles: readonly string[];
   /** The reason why nothing can be signed, or undefined. */
@@ -59,7 +60,7 @@ export function missingFrom({
     [lockVersion !== version, `package-lock.json is for ${lockVersion}: run npm install --package-lock-only`],
     [notes === undefined, `CHANGELOG.md has no section "## [${version}] - YYYY-MM-DD"`],
     [notes === '', `the section of ${version} in CHANGELOG.md is empty`],
-    [!tags.includes(`v${version}`), `this commit has no tag v${version}: git tag -s v${version} -m ${version}`],
+    [!tags.includes(`v${version}`), `this commit has no signed tag v${version}: git tag -s v${version} -m ${version}`],
     [changedFiles.length > 0, `uncommitted changes: ${changedFiles.join(', ')}`],
     [signingProblem !== undefined, signingProblem ?? ''],
   ];
@@ -88,6 +89,13 @@ export function checksums(digests: Digests): string {
   return [...digests].map(([name, digest]) => `${digest}  ${name}\n`).join('');
 }
 
+/** Returns the signed tags of the present commit. */
+export async function signedTags(repository: string): Promise<readonly string[]> {
+  const form = '--format=%(if)%(contents:signature)%(then)%(refname:short)%(end)';
+  const { stdout } = await run('git', ['-C', repository, 'for-each-ref', '--points-at', 'HEAD', form, 'refs/tags']);
+  return stdout.split('\n').filter((line) => line !== '');
+}
+
 async function sourceState(key: string | undefined): Promise<SourceState> {
   const git = async (...words: string[]): Promise<readonly string[]> => {
     const { stdout } = await run('git', ['-C', project, ...words], { timeout: 60_000 });
@@ -100,7 +108,7 @@ async function sourceState(key: string | undefined): Promise<SourceState> {
     version: agentVersion,
     lockVersion: lock.version,
     changelog: await readFile(join(project, 'CHANGELOG.md'), 'utf8'),
-    tags: await git('tag', '--points-at', 'HEAD'),
+    tags: await signedTags(project),
     changedFiles: (await git('status', '--porcelain')).map((line) => line.slice(3)),
     signingProblem: key === undefined ? 'no signing key: name one with --key' : await signingProblemOf(key),
   };

@@ -85,6 +85,13 @@ function filesOf(digests: Digests): readonly object[] {
 
 const RUNTIME = 'runtime';
 
+/**
+ * The licenses of Node and of the libraries in its program. Source: LICENSE of Node 24.21.0, without the parts for tests
+ * and tools, and without npm.
+ */
+export const RUNTIME_LICENSES =
+  'MIT AND Apache-2.0 AND BSD-2-Clause AND BSD-3-Clause AND BlueOak-1.0.0 AND ISC AND Unicode-3.0 AND Zlib';
+
 const agent = {
   type: 'application',
   'bom-ref': `pkg:npm/thing-agent@${agentVersion}`,
@@ -138,7 +145,7 @@ async function runtimeComponent(arch: Architecture, sha256: string | undefined, 
     'bom-ref': RUNTIME,
     name: 'node',
     ...(isPinned ? { version, purl: `pkg:npm/node-linux-${arch}@${version}` } : {}),
-    licenses: [{ license: { id: 'MIT' } }],
+    licenses: [{ expression: RUNTIME_LICENSES }],
     ...(sha256 === undefined ? {} : { hashes: [{ alg: 'SHA-256', content: sha256 }] }),
   };
 }

@@ -316,6 +316,7 @@ describe('npm run conform', () => {
     [['--url', 'http://user:sesame@x', '--serial', 'GW-1'], '--url'],
     [['--url', 'http://x'], '--serial'],
     [['--nonsense'], '--nonsense'],
+    [['--url', 'http://x', '--serial', 'GW-1', '--api-key', 'sesame\n'], '--api-key'],
     [['--url', 'http://x', '--serial', 'GW-1', '--topic-id', 'a1b2'], '--messaging'],
     [['--messaging', 'http://x', '--serial', 'GW-1', '--topic-id', 'a1b2'], '--messaging'],
     [['--messaging', 'mqtt://x', '--serial', 'GW-1'], '--topic-id'],

@@ -1,3 +1,4 @@
+import { activationShape } from '../../../src/service/replies.ts';
 import { countOption, numberOption, runTool, WrongUse } from '../../tool.ts';
 import { conform, render } from './conform.ts';
 import type { Result } from './conform.ts';
@@ -15,8 +16,9 @@ usage: npm run conform -- [--url URL] [--messaging BROKER --topic-id ID] --seria
   --serial SERIAL   serial number of a test thing. The run activates it several times, so that its present API key
                     becomes invalid, confirms its current version, and in REST form writes a property and datapoints
   --switch-to ID    another version: the run switches to it, activates again, and switches back
-  --api-key KEY     API key of an earlier activation: the run checks that it becomes invalid (REST). Other users see
-                    it in the list of processes; the variable CONFORM_API_KEY hides it
+  --api-key KEY     API key of an earlier activation: the run checks that it is invalid at the end (REST), and cannot
+                    see whether it was valid before. Other users see it in the list of processes; the variable
+                    CONFORM_API_KEY hides it
   --version ID      version whose firmware is read (default: the target version)
   --property ID     property to write and read (default: conform)
   --property-json ID, --property-number ID, --property-text ID  properties of one type each (default: --property)
@@ -81,6 +83,12 @@ function protocolVersion(protocol: string): 4 | 5 {
   throw new WrongUse('--protocol must be 5, or 4 for MQTT 3.1.1');
 }
 
+/** A key that cannot be sent would be refused without a call, as if it had become invalid. */
+function earlierKey(key: string | undefined): string | undefined {
+  if (key === undefined || activationShape.apiKey.safeParse(key).success) return key;
+  throw new WrongUse('--api-key must be an API key that a service can return: ASCII characters, for a header');
+}
+
 function baseAddress(url: string | undefined): string | undefined {
   if (url === undefined) return undefined;
   const { protocol = '', username = '', password = '' } = URL.parse(url) ?? {};
@@ -102,7 +110,7 @@ await runTool(help, options, async (values) => {
     url,
     messaging,
     serialNumber,
-    apiKey: values['api-key'] ?? process.env['CONFORM_API_KEY'],
+    apiKey: earlierKey(values['api-key'] ?? process.env['CONFORM_API_KEY']),
     versionId: values.version,
     switchToId: values['switch-to'],
     largeVersionId: values.large,

@@ -10,7 +10,7 @@ ifneq ($(filter /%,$(THING_AGENT_SITE)),)
 THING_AGENT_SITE_METHOD = file
 endif
 THING_AGENT_SOURCE = thing-agent-$(THING_AGENT_VERSION)-$(if $(BR2_aarch64),arm64,amd64).tar.gz
-THING_AGENT_LICENSE = Apache-2.0, MIT, ISC, BSD-3-Clause
+THING_AGENT_LICENSE = Apache-2.0, MIT, ISC, BSD-2-Clause, BSD-3-Clause, BlueOak-1.0.0, Unicode-3.0, Zlib
 THING_AGENT_LICENSE_FILES = LICENSE copyright
 
 define THING_AGENT_INSTALL_TARGET_CMDS

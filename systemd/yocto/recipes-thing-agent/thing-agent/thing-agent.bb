@@ -2,8 +2,9 @@ SUMMARY = "Firmware updates of a Linux gateway and its microcontrollers"
 DESCRIPTION = "A daemon that keeps a gateway and its boards on the firmware that a provisioning service \
 assigns, in one of two slots, and delivers measurements."
 SECTION = "admin"
-# The program, the packages in it, and the Node.js runtime. /usr/lib/thing-agent/tree.a/copyright has all texts.
-LICENSE = "Apache-2.0 & MIT & ISC & BSD-3-Clause"
+# The program, the packages in it, and the Node.js runtime. `copyright` has all texts, also those of licenses that
+# not every OE-Core knows. It is not in LIC_FILES_CHKSUM, since its checksum changes with each part.
+LICENSE = "Apache-2.0 & MIT & ISC & BSD-2-Clause & BSD-3-Clause & Zlib"
 LIC_FILES_CHKSUM = "file://LICENSE;md5=3b83ef96387f14655fc854ddc3c6bd57"
 
 def thing_agent_version(d):
@@ -42,6 +43,13 @@ GROUPADD_PARAM:${PN} = "--system thing-agent; --system thing-operators"
 
 do_configure[noexec] = "1"
 do_compile[noexec] = "1"
+
+python thing_agent_copyright() {
+    import os, shutil
+    place = os.path.join(d.getVar("LICSSTATEDIR"), d.getVar("LICENSE_DEPLOY_PATHCOMPONENT") or "", d.getVar("PN"))
+    shutil.copy(os.path.join(d.getVar("S"), "copyright"), place)
+}
+do_populate_lic[postfuncs] += "thing_agent_copyright"
 
 do_install() {
     sh ${S}/systemd/install --root ${D} --tree ${S}

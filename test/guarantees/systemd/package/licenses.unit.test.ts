@@ -1,10 +1,11 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { copyrightText } from '../../../../systemd/make/licenses.ts';
+import { RUNTIME_LICENSES } from '../../../../systemd/make/sbom.ts';
 
 let directory: string;
 
@@ -30,4 +31,21 @@ test('names each part without a text', async () => {
   await expect(copyrightText(parts)).rejects.toThrow(
     `no license text of one 1.0 (in ${directory}), two 2.0 (in ${directory}): expected a file LICENSE`,
   );
+});
+
+// Regression: the bill of materials called the runtime, with OpenSSL, ICU and V8 in it, MIT.
+test('names the licenses of the libraries in the runtime', async () => {
+  const text = await readFile(`node_modules/node-linux-${process.arch}/LICENSE`, 'utf8');
+  const signs = {
+    'Apache-2.0': 'Apache License',
+    'BSD-2-Clause': 'BSD 2-Clause License',
+    'BSD-3-Clause': '3. Neither the name of the copyright holder',
+    'BlueOak-1.0.0': 'Blue Oak Model License',
+    ISC: 'ISC License',
+    MIT: 'Permission is hereby granted, free of charge',
+    'Unicode-3.0': 'UNICODE LICENSE V3',
+    Zlib: "This software is provided 'as-is', without any express or implied",
+  };
+  for (const sign of Object.values(signs)) expect(text).toContain(sign);
+  expect(RUNTIME_LICENSES.split(' AND ').toSorted()).toEqual(Object.keys(signs).toSorted());
 });
