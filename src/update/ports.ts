@@ -267,8 +267,8 @@ export interface Bootloader {
    * if the evidence belongs to another slot.
    */
   tryOnce(slot: SlotName, evidence: WholeSlot, signal: AbortSignal): Promise<void>;
-  /** Invariant 3: the one write that decides. This slot boots from now on, with fresh boot counters. */
-  commit(slot: SlotName, signal: AbortSignal): Promise<void>;
+  /** Invariant 3: the one write that decides. This slot boots from now on; `otherBoots`: an armed other one is its fallback. */
+  commit(slot: SlotName, signal: AbortSignal, otherBoots?: boolean): Promise<void>;
   inspect(signal: AbortSignal): Promise<BootState>;
 }
 

@@ -9,6 +9,8 @@ export interface BootChange {
   readonly slot: SlotName;
   /** With `mark-unbootable`: the code of an error, which is kept if the environment has a place for it. */
   readonly lastWord?: string | undefined;
+  /** With `commit`: the other slot is known to boot, too. */
+  readonly otherBoots?: boolean | undefined;
 }
 
 /** The part of a BootState from which the rest follows. */

@@ -93,6 +93,9 @@ export class Handler implements BootEnvironment<HandlerState> {
         return undefined;
       }
       case 'commit': {
+        // first, since some handlers take it as the commit of the other slot
+        const other = otherSlot(slot);
+        if (change.otherBoots === true && !good[other]) await this.#set(['set-state', names[other], 'good'], signal);
         await this.#set(['set-state', names[slot], 'good'], signal);
         const now = await this.read(signal);
         if (now.primary === slot) return now;

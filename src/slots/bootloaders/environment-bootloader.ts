@@ -51,9 +51,9 @@ export class EnvironmentBootloader<State> implements Bootloader {
     return this.#inTurn(() => this.#change({ kind: 'try-once', slot }, signal));
   }
 
-  commit(slot: SlotName, signal: AbortSignal): Promise<void> {
+  commit(slot: SlotName, signal: AbortSignal, otherBoots?: boolean): Promise<void> {
     return this.#inTurn(async () => {
-      await this.#change({ kind: 'commit', slot }, signal);
+      await this.#change({ kind: 'commit', slot, otherBoots }, signal);
       if (this.#deps.onKept !== undefined && (await this.#deps.bootedSlot(signal)) === slot) await this.#deps.onKept();
     });
   }

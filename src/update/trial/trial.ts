@@ -236,7 +236,7 @@ export async function disableSlot(
   { slot, attempt, fault }: PhaseOf<'rolling-back'>,
   { bootloader, signal }: UpdatePorts,
 ): Promise<void> {
-  if (keepsFallback(attempt, fault)) await bootloader.commit(otherSlot(slot), signal);
+  if (keepsFallback(attempt, fault)) await bootloader.commit(otherSlot(slot), signal, true);
   else await bootloader.markUnbootable(slot, signal);
 }
 

@@ -41,7 +41,9 @@ export function changeOrder(state: BootOrder, change: BootChange, attempts: numb
     case 'try-once':
       return { order: [slot, other], attemptsLeft: counters(slot, 1, attempts), ...kept };
     case 'commit':
-      return { order: [slot, ...others], attemptsLeft: counters(slot, attempts, left), ...kept };
+      return change.otherBoots === true
+        ? { order: [slot, other], attemptsLeft: counters(slot, attempts, attempts), ...kept }
+        : { order: [slot, ...others], attemptsLeft: counters(slot, attempts, left), ...kept };
   }
 }
 

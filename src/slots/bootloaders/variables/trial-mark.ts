@@ -43,8 +43,12 @@ export function formatTrialMark(mark: TrialMark, names: BootNames): string {
 }
 
 /** The mark after a change. A change of the other slot leaves the mark as it is. */
-export function changeTrialMark(mark: TrialMark | undefined, { kind, slot, lastWord }: BootChange): TrialMark {
+export function changeTrialMark(
+  mark: TrialMark | undefined,
+  { kind, slot, lastWord, otherBoots }: BootChange,
+): TrialMark {
   if (kind === 'try-once') return { kind: 'on-trial', slot };
   if (kind === 'mark-unbootable' && lastWord !== undefined) return { kind: 'left', slot, lastWord };
-  return mark === undefined || mark.kind === 'none' || mark.slot === slot ? { kind: 'none' } : mark;
+  const isOver = mark === undefined || mark.kind === 'none' || mark.slot === slot || otherBoots === true;
+  return isOver ? { kind: 'none' } : mark;
 }

@@ -124,17 +124,22 @@ export class FakeBootloader implements Bootloader {
     this.armed.push({ slot, digest: evidence.digest });
   }
 
-  async commit(slot: SlotName, signal: AbortSignal): Promise<void> {
+  async commit(slot: SlotName, signal: AbortSignal, otherBoots = false): Promise<void> {
     this.#look(signal);
     const { order, left } = this.#environment;
     if (!order.includes(slot) && slot !== this.booted) {
       throw new BootloaderError('slot-unbootable', `fake: slot ${slot} is marked unbootable and does not run`);
     }
-    const others = order.filter((name) => name !== slot);
+    const others = otherBoots ? [otherSlot(slot)] : order.filter((name) => name !== slot);
     const next = this.#isOneShot ? [...others, slot] : [slot, ...others];
-    const trial = this.#trialBut(slot);
+    const trial = otherBoots ? undefined : this.#trialBut(slot);
     const { lastWords } = this.#environment;
-    this.#write(`commit ${slot}`, { order: next, left: { ...left, [slot]: this.attempts }, trial, lastWords });
+    this.#write(`commit ${slot}`, {
+      order: next,
+      left: { ...left, ...(otherBoots && { [otherSlot(slot)]: this.attempts }), [slot]: this.attempts },
+      trial,
+      lastWords,
+    });
   }
 
   async inspect(signal: AbortSignal): Promise<BootState> {

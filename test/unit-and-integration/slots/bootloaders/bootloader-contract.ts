@@ -122,6 +122,18 @@ export function bootloaderContract(name: string, open: () => Promise<BootRig>, r
       expect(await bootsWithoutAgent(rig)).toEqual(['B']);
     });
 
+    // Regression: a rollback that was cancelled before its reboot took the fallback away, with handlers.
+    test('makes the other slot the fallback again, where a trial of it was armed and is not wanted anymore', async () => {
+      await using rig = await open();
+      await updated(rig);
+      await rig.bootloader.tryOnce('A', evidenceOfA, signal);
+      await rig.bootloader.commit('B', signal, true);
+      const { primary, slots } = await rig.bootloader.inspect(signal);
+      expect([primary, slots.A.bootable, slots.B.bootable]).toEqual(['B', true, true]);
+      expect(await isOnTrial(rig)).toBe(false);
+      expect(await rig.boot()).toBe('B');
+    });
+
     test('does not make the other slot bootable by committing', async () => {
       await using rig = await open();
       await rig.bootloader.markUnbootable('B', signal);
