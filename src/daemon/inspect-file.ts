@@ -1,12 +1,14 @@
 import type { TargetSettings } from '../config/config.ts';
 import type { FileReport } from '../control/file-report.ts';
 import { describeFirmware } from '../firmware/describe-firmware.ts';
-import type { FirmwareDescription } from '../firmware/describe-firmware.ts';
+import type { FirmwareDescription, PayloadCheck } from '../firmware/describe-firmware.ts';
 import { VerificationError } from '../firmware/errors.ts';
 import { sourceOf } from '../firmware/file-source.ts';
 import { firmwareOpener } from '../firmware/open-firmware.ts';
 import type { Keyring } from '../firmware/trust/keyring.ts';
 import type { TrustList } from '../firmware/trust/trust-list.ts';
+import { maxPayloadBytes, refuseTooLarge } from '../mcu/flash/payload-file.ts';
+import { boardImageReader } from '../mcu/images/board-image.ts';
 import { realSystem } from '../slots/device-identity.ts';
 import { checkSlot } from '../slots/slot-checks.ts';
 import { AgentError, valueOrError } from '../system/errors.ts';
@@ -14,7 +16,7 @@ import { requireBases } from '../update/delta/base.ts';
 import { UpdateError } from '../update/errors.ts';
 import { activeEntries, quarantinedError } from '../update/policy/backoff.ts';
 import { mayTry } from '../update/policy/may-try.ts';
-import { refuseRelease } from '../update/policy/release-rules.ts';
+import { refuseOldBoards, refuseRelease } from '../update/policy/release-rules.ts';
 import { headerOf } from '../update/policy/trust-lists.ts';
 import type { FirmwareHeader, FirmwareSource, PayloadHeader } from '../update/ports.ts';
 import { otherSlot } from '../update/slot.ts';
@@ -47,7 +49,9 @@ export async function inspectFile(
   const keyring = trust.value;
   // first, since a file that is sent can be read again only up to its header
   const refused = keyring === undefined ? [] : await refusals(source, keyring, wiring, signal);
-  const found = await describeFirmware(source, keyring?.keys ?? [], signal);
+  const found = await describeFirmware(source, keyring?.keys ?? [], signal, async (header) =>
+    boardChecks(header, wiring, allowDowngrade),
+  );
   const list = await attempt(async () => evaluateTrustList(found, keyring, wiring));
   const targets = await attempt(() => targetsFor(found.header, wiring));
   const installed = wiring.journal.state.installed?.digest;
@@ -61,6 +65,7 @@ export async function inspectFile(
     ...list.obstacles,
     ...targets.obstacles,
     ...(await placeObstacles(found, targets.value ?? new Map(), wiring, signal)),
+    ...found.rejections.map(obstacleOf),
   ];
   return {
     ...describe(path, found, keyring?.keys ?? [], targets.value ?? new Map()),
@@ -154,6 +159,30 @@ function targetsFor(
   const { defaultTarget } = config.update;
   const targets = new Map(config.targets.map((target) => [target.name, target]));
   return resolveTargets(header, targets, { defaultTarget, bootingTarget: bootingTarget(config) });
+}
+
+/** Checks the images for boards as the installation does. A target that is missing is another obstacle. */
+async function boardChecks(
+  header: FirmwareHeader,
+  wiring: Wiring,
+  allowDowngrade: boolean | undefined,
+): Promise<ReadonlyMap<PayloadHeader, PayloadCheck>> {
+  const { journal, config } = wiring;
+  const { value: targets = [] } = await attempt(() => targetsFor(header, wiring));
+  const checks = new Map<PayloadHeader, PayloadCheck>();
+  for (const [payload, settings] of targets) {
+    if (settings.kind !== 'mcu') continue;
+    const { name: target, kind } = settings;
+    const check = async (file: Uint8Array, sizeBytes: number): Promise<void> => {
+      refuseTooLarge(sizeBytes);
+      await boardImageReader(settings)(file, payload.fileName);
+      const { claimsOf } = await import('../mcu/images/read-image.ts');
+      const images = { name: header.name, payloads: [{ target, kind, ...claimsOf(file) }] };
+      refuseOldBoards(images, journal.state, config.trust, { allowDowngrade });
+    };
+    checks.set(payload, { maxBytes: maxPayloadBytes, check });
+  }
+  return checks;
 }
 
 /** Slots that could not be written, are too small, or do not hold the base of a delta. */

@@ -11,7 +11,7 @@ import { makeFolder, payloadDigest } from './board-store.ts';
 import type { BoardFs } from './board-store.ts';
 
 /** A HEX file is more than twice as large as the bytes in it. */
-const maxPayloadBytes = 4 * maxImageBytes;
+export const maxPayloadBytes = 4 * maxImageBytes;
 
 /** Throws a McuError for bytes that are not an image. */
 type CheckImage = (bytes: Uint8Array) => Promise<ImageClaims>;
@@ -107,7 +107,7 @@ async function readWhole(file: FileHandle, sizeBytes: number): Promise<Buffer> {
   return bytes;
 }
 
-function refuseTooLarge(sizeBytes: number): void {
+export function refuseTooLarge(sizeBytes: number): void {
   if (sizeBytes <= maxPayloadBytes) return;
   throw new McuError('image-too-large', `${sizeBytes} bytes, more than the ${maxPayloadBytes} that a payload may have`);
 }

@@ -8,6 +8,7 @@ import { inspectFile } from '../../../src/daemon/inspect-file.ts';
 import type { TrustListFile } from '../../../src/firmware/trust/trust-list.ts';
 import { openNamedFile } from '../../../src/system/files/opened-file.ts';
 import { FileGateway } from '../../fakes/machine/file-gateway.ts';
+import type { FileGatewayOptions } from '../../fakes/machine/file-gateway.ts';
 import { startStandIn } from '../../fakes/service/stand-in.ts';
 import { untilTestEnds } from '../../until-test-ends.ts';
 import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
@@ -19,13 +20,14 @@ const stranger = makeKeyPair('ecdsa-p256', 'stranger.pem');
 const imageBytes = 100_000;
 
 let gateway: FileGateway;
+let options: FileGatewayOptions;
 let file: string;
 
 beforeEach(async () => {
   const service = untilTestEnds(await startStandIn({ versions: [{ id: 'v0' }] }));
   const image = Buffer.from('healthy 0\n');
-  const trustedKey = keys.publicPem;
-  gateway = untilTestEnds(await FileGateway.create({ serviceUrl: service.url, image, slotBytes: 150_000, trustedKey }));
+  options = { serviceUrl: service.url, image, slotBytes: 150_000, trustedKey: keys.publicPem };
+  gateway = untilTestEnds(await FileGateway.create(options));
   file = join(gateway.directory, 'release.mender');
 });
 
@@ -95,6 +97,29 @@ test('lists every incompatibility together, with its code and remedy', async () 
   await release();
   await gateway.run('hold', '4h');
   expect(await obstacles()).toEqual(['on-hold']);
+});
+
+// Regression: "It would be installed", exit code 0, of board images that the installation then refused.
+test('rejects each image that its board would not accept', async () => {
+  const configure = async (pump: string): Promise<void> => {
+    const board = 'kind = "mcu"\nreset = "none"\n';
+    const meter = `[targets.meter]\n${board}protocol = "smp"\nport = "/dev/ttyS9"\n`;
+    const extraToml = `${meter}[targets.pump]\n${board}protocol = "stm32"\nport = "/dev/ttyS8"\n${pump}\n`;
+    await gateway.configure({ ...options, extraToml });
+  };
+  const write = async (...names: readonly ('pump' | 'meter')[]): Promise<void> => {
+    const files = names.map((name) => ({ name: `${name}.bin`, content: Buffer.alloc(5_000, 7) }));
+    const targets = Object.fromEntries(names.map((name) => [`${name}.bin`, name]));
+    const { privateKey: key } = keys;
+    await writeFile(file, await buildArtifact({ name: '1.0.0', devices: ['demo-gateway'], files, targets, key }));
+  };
+  await configure('');
+  await write('pump', 'meter');
+  expect(await obstacles()).toEqual(['image-address-missing', 'image-wrong-chip']);
+  expect(await gateway.run('info', file)).toMatchObject({ exitCode: 77 });
+  await write('pump');
+  await configure('address = 0x8000000');
+  expect(await obstacles()).toEqual([]);
 });
 
 test('respects the quarantine and the running version', async () => {

@@ -47,7 +47,7 @@ export const inspectCommands = commandsOf('Inspect', [
     operands: ['FILE'],
     summary: 'inspect a file, and show whether it would be installed',
     details: [
-      'Shows device types, signing key, contents, and every reason that prevents its installation on this gateway. Reads FILE completely; changes nothing.',
+      'Shows device types, signing key, contents, and every reason that prevents its installation on this gateway. The installation also checks the content of packages, and whether an image fits the chip of its board. Reads FILE completely; changes nothing.',
       'Without a configuration, shows only the contents of the file. The exit code is 77 if the file would not be installed.',
     ],
     run: info,
