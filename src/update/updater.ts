@@ -17,7 +17,8 @@ import { findBlocked, pauseLeft } from './policy/backoff.ts';
 import { listPauseLeft } from './policy/choose.ts';
 import { isoTime } from './policy/install-request.ts';
 import type { InstallRequest, UpdatePorts } from './policy/install-request.ts';
-import { AttemptDeferred, consequenceOf, mayTry } from './policy/may-try.ts';
+import { AttemptDeferred, consequenceOf, deferredOutcome, mayTry } from './policy/may-try.ts';
+import type { Facts } from './policy/may-try.ts';
 import type { Plan } from './policy/plan.ts';
 import { findWaitingBeside, isListInFile } from './policy/trust-lists.ts';
 import { recordDiffers, UpdateChecker } from './policy/update-checker.ts';
@@ -78,7 +79,9 @@ export class Updater {
     const { force = false, reboot = true, manual = false } = flags;
     const ports = { ...this.#ports(onEvent, signal, manual), rebootByHand: !reboot };
     await this.#lookout.lookBeforeSettling(ports);
-    const settled = await recoverUpdate(force ? { ...ports, deferResume: undefined, askHook: undefined } : ports);
+    const settled = await recoverUpdate(
+      force ? { ...ports, deferResume: undefined, deferReboot: undefined, askHook: undefined } : ports,
+    );
     if (settled.kind === 'installed' || settled.kind === 'rolled-back') await this.deliver(onEvent, signal);
     return settled;
   }
@@ -159,11 +162,8 @@ export class Updater {
     flags: InstallFlags,
     { onEvent, signal }: { readonly onEvent: OnEvent; readonly signal: AbortSignal },
   ): Promise<OperationOutcome> {
-    const { journal, clock, configProblem } = this.#deps.ports;
-    const { standstill } = journal.state;
-    const deferral = flags.force
-      ? undefined
-      : mayTry({ standstill, nowMs: clock.nowMs(), configProblem: await configProblem() });
+    const { configProblem } = this.#deps.ports;
+    const deferral = flags.force ? undefined : mayTry({ ...this.#hold(), configProblem: await configProblem() });
     const isList = await isListInFile(source, deferral, this.#ports(onEvent, signal), this.#deps.hooks);
     if (deferral !== undefined && !isList) return { kind: 'deferred', version: name, ...deferral };
     const order = { version: { name }, by: 'file', source, ...flags, isList } as const;
@@ -236,13 +236,16 @@ export class Updater {
     const ofReboot = manual ? {} : { rebootWindow };
     const ofResume = rebootWindow === undefined ? { window } : ofReboot;
     const deferReboot: UpdatePorts['deferReboot'] = (isOrdered) =>
-      isOrdered ? undefined : mayTry({ ...ofReboot, minuteOfDay: minuteOfDay() });
-    const deferResume: UpdatePorts['deferResume'] = (isOrdered) => {
-      const hold = { standstill: ports.journal.state.standstill, nowMs: ports.clock.nowMs() };
-      return mayTry(isOrdered ? hold : { ...hold, ...ofResume, minuteOfDay: minuteOfDay() });
-    };
+      isOrdered ? undefined : mayTry({ ...this.#hold(), ...ofReboot, minuteOfDay: minuteOfDay() });
+    const deferResume: UpdatePorts['deferResume'] = (isOrdered) =>
+      mayTry(isOrdered ? this.#hold() : { ...this.#hold(), ...ofResume, minuteOfDay: minuteOfDay() });
     const askHook = manual ? hooks?.ask : hooks?.askInTurn;
     return { ...ports, signal, onProgress: onEvent, deferResume, deferReboot, askHook, wantsHook: hooks?.wants };
+  }
+
+  #hold(): Pick<Facts, 'standstill' | 'nowMs'> {
+    const { journal, clock } = this.#deps.ports;
+    return { standstill: journal.state.standstill, nowMs: clock.nowMs() };
   }
 
   /** True if an operator wants to reboot manually after this interrupted version, which the daemon resumes. */
@@ -263,6 +266,8 @@ export class Updater {
     if (settled.kind === 'settled' || hasEnded) return undefined;
     const mayReboot = flags.reboot && flags.manual;
     if (settled.kind !== 'reboot-required' || !mayReboot || phase.kind !== 'trial') return settled;
+    const deferral = flags.force ? undefined : deferredOutcome(phase.attempt, () => mayTry(this.#hold()));
+    if (deferral !== undefined) return deferral;
     await rebootToTrial(phase, this.#ports(onEvent, signal));
     return { ...settled, kind: 'rebooting' };
   }

@@ -77,6 +77,25 @@ describe('an update on hold', () => {
     },
   );
 
+  // Regression: `agent --update-now` rebooted into an update that was staged before the hold.
+  test('does not boot an update that is armed, unless it is forced', async () => {
+    const technician = await begin();
+    await technician.updateOnce({ ...byHand, reboot: false });
+    await (await technician.updater()).hold({});
+    const { reboots } = technician;
+    expect(await technician.updateOnce(byHand)).toMatchObject({ kind: 'deferred', code: 'on-hold' });
+    expect(technician.reboots).toBe(reboots);
+    expect(await technician.updateOnce({ ...byHand, force: true })).toMatchObject({ kind: 'rebooting' });
+  });
+
+  test('does not repeat a reboot that failed', async () => {
+    const technician = await begin();
+    expect(await technician.updateOnce(unattended)).toMatchObject({ kind: 'rebooting' });
+    await (await technician.updater()).hold({});
+    expect(await technician.updateOnce(unattended)).toMatchObject({ kind: 'deferred', code: 'on-hold' });
+    expect(technician.reboots).toBe(2);
+  });
+
   test('does not prevent a rollback', async () => {
     const technician = await begin();
     await technician.update();
