@@ -56,7 +56,8 @@ const stateSteps: Readonly<Record<GatewayState, StepOf>> = {
 const updateNow: Step = { act: 'agent --update-now', operation: 'update' };
 const doctor: Step = { act: 'agent doctor' };
 
-function ofStaged({ rebootDeferral, hookDeferral, booted, daemon }: StatusReport): Step {
+function ofStaged({ rebootDeferral, hookDeferral, booted, daemon, hold }: StatusReport): Step {
+  if (daemon && hold !== undefined) return { act: 'wait for the end of the hold', ...resume };
   if (daemon && rebootDeferral !== undefined)
     return { act: 'wait for the reboot window', or: 'reboot into it now: agent reboot', operation: 'reboot' };
   if (daemon && hookDeferral !== undefined)
@@ -135,7 +136,7 @@ const problemSteps: Readonly<Record<Problem, StepOf>> = {
 };
 
 /** The gateway works, and a blocked version waits for another release. */
-function afterFailure({ quarantine, lastOutcome: last }: StatusReport): Step {
+function afterFailure({ quarantine, lastOutcome: last, idleCode }: StatusReport): Step {
   if (last?.by === 'rollback') return { act: 'see its steps: agent log', or: 'try again: agent rollback' };
   // the service may have renamed the release since it was blocked for the first time
   const blocked =
@@ -144,5 +145,6 @@ function afterFailure({ quarantine, lastOutcome: last }: StatusReport): Step {
     const step = unblock(blocked, quarantine);
     return { ...step, act: 'correct the release', or: `try it again: agent unblock ${step.version}` };
   }
-  return { act: 'see its steps: agent log', or: 'try again: agent --update-now', operation: 'update' };
+  const retry = deferralSteps[idleCode ?? ''] ?? { or: 'try again: agent --update-now', operation: 'update' };
+  return { act: 'see its steps: agent log', ...retry };
 }

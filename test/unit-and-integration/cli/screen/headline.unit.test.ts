@@ -164,6 +164,18 @@ describe('the first line of the status', () => {
   });
 });
 
+// Regression: "try again: agent --update-now", which was then deferred.
+test.each([
+  ['manual-override', 'install the assigned version: agent --update-now --force'],
+  ['attempts-exhausted', 'try again: agent --update-now --force'],
+  ['update-available', 'try again: agent --update-now'],
+] as const)('names a way out after a failed attempt with the idle code %s', (idleCode, way) => {
+  const last = { attempt: '1', version: '2', outcome: 'failed', code: 'x', reason: 'y', at: '' } as const;
+  const problems = ['last-attempt-failed'] as const;
+  const report = { ...calmStatus, idleCode, lastOutcome: last, problems: [...problems], state: undefined };
+  expect(nextStepOf(report).text).toBe(`see its steps: agent log, or ${way}`);
+});
+
 // Regression: exit code 1 while "To do" was "nothing" (on hold, rolled back, interrupted), and 0 for a trial that no
 // daemon checks.
 describe('the exit code and what to do', () => {
@@ -192,6 +204,11 @@ describe('the exit code and what to do', () => {
 
   test.each<[Partial<StatusReport>, number, string]>([
     [{ hold: { since: '2026-03-01T11:00:00Z' } }, 1, 'wait, or resume updates: agent resume'],
+    [
+      { phase: 'staged', hold: { since: '2026-03-01T11:00:00Z' } },
+      1,
+      'wait for the end of the hold, or resume updates: agent resume',
+    ],
     [{ phase: 'staging', idleCode: 'interrupted' }, 1, 'wait for the next check, or resume it now: agent --update-now'],
     [
       { phase: 'trial', daemon: false, problems: ['no-daemon'] },
