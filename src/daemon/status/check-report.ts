@@ -2,6 +2,7 @@ import type { CheckReport, InstalledReport } from '../../control/reports.ts';
 import { ownVersion } from '../../update/journal/naming.ts';
 import { hasSlotPayload } from '../../update/journal/state.ts';
 import type { Installed, Phase, PhaseOf, UpdateState } from '../../update/journal/state.ts';
+import type { InstallPlan } from '../../update/policy/plan.ts';
 import type { CheckResult } from '../../update/policy/update-checker.ts';
 import type { SlotName } from '../../update/ports.ts';
 
@@ -51,7 +52,7 @@ export function checkReport(
   const lastAttempt = planned === 'install' ? lastFailure(state.lastOutcome, offered?.name) : undefined;
   const code = plan.kind === 'deferred' ? { code: plan.code } : undefined;
   const known = { ...code, ...(isList && { trustList: true }), ...(lastAttempt && { lastAttempt }) };
-  return { installed, offered, plan: planned, reason: describeCheck(look), ...known };
+  return { installed, offered, plan: planned, reason: describeCheck(look, ''), ...known };
 }
 
 /** Returns the last attempt if it was for this version and failed. */
@@ -69,15 +70,21 @@ function describeInProgress(
   return phase.kind === 'staging' ? undefined : describeStaged(phase, waitsForReboot(phase, booted)).idleReason;
 }
 
-/** Returns the result of a check; undefined if there was none yet. */
-export function describeCheck(look: CheckResult | undefined): string {
+function describeInstall(retry: InstallPlan['retry'], when: string): string {
+  if (retry === undefined) return 'can be installed';
+  const { gaveUp, attempts } = retry;
+  return `is tried again${when}${gaveUp > 0 && gaveUp < attempts ? ` (attempt ${gaveUp + 1} of ${attempts})` : ''}`;
+}
+
+/** Describes the result of a check. `when`: the time at which the agent tries a version again that failed. */
+export function describeCheck(look: CheckResult | undefined, when = ' at the next check'): string {
   if (look === undefined) return 'no update check since the agent started';
   const { plan } = look;
   switch (plan.kind) {
     case 'install':
       return plan.trustList === true
         ? `trust list ${plan.version.name} is offered; it is never deferred`
-        : `${plan.version.name} can be installed`;
+        : `${plan.version.name} ${describeInstall(plan.retry, when)}`;
     case 'up-to-date':
       return plan.trustList === true
         ? `trust list ${plan.version} is in effect, as assigned by the service`

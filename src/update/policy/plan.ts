@@ -1,5 +1,6 @@
 import type { DailyWindow } from '../../system/time/daily-window.ts';
 import type { UpdateState, VersionRef } from '../journal/state.ts';
+import { entryOf } from '../journal/versions.ts';
 import type { Deferred } from '../outcome.ts';
 import type { Version } from '../ports.ts';
 import { listNumber } from './choose.ts';
@@ -13,9 +14,17 @@ export interface Policy extends Limits {
   readonly rebootWindow?: DailyWindow | undefined;
 }
 
+export interface InstallPlan {
+  readonly kind: 'install';
+  readonly version: Version;
+  /** By its name it is a trust list, which waits for no deferral and no consent. */
+  readonly trustList?: true;
+  /** Set after a failed attempt: the number of failures that count, and the number of attempts that are permitted. */
+  readonly retry?: { readonly gaveUp: number; readonly attempts: number };
+}
+
 export type Plan =
-  /** `trustList`: by its name it is a trust list, which waits for no deferral and no consent. */
-  | { readonly kind: 'install'; readonly version: Version; readonly trustList?: true }
+  | InstallPlan
   | { readonly kind: 'up-to-date'; readonly version: string; readonly trustList?: true }
   | { readonly kind: 'nothing-offered' }
   /** The file that an operator installed is the version that the service calls by this id. */
@@ -49,7 +58,12 @@ export function planUpdate(state: UpdateState, offered: Version | undefined, inp
   };
   const deferral = force ? undefined : mayTry(isForcedAttempt(state, offered) ? hold : full);
   if (deferral !== undefined) return { kind: 'deferred', version: offered.name, ...deferral };
-  return { kind: 'install', version: offered, ...(isList && { trustList: true }) };
+  return { kind: 'install', version: offered, ...(isList && { trustList: true }), ...retryOf(state, offered, limits) };
+}
+
+function retryOf({ versions }: UpdateState, version: Version, { attempts }: Limits): Pick<InstallPlan, 'retry'> {
+  const { failed = 0, gaveUp = 0 } = entryOf(versions, { version }) ?? {};
+  return failed === 0 ? {} : { retry: { gaveUp, attempts } };
 }
 
 /** True if the service offers the running version, or the trust list that took effect last. */

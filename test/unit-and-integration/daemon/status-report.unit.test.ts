@@ -6,6 +6,7 @@ import type { StatusInput } from '../../../src/daemon/status/gather-status.ts';
 import { statusReport } from '../../../src/daemon/status/status-report.ts';
 import { initialState } from '../../../src/update/journal/state.ts';
 import type { Phase, PhaseOf } from '../../../src/update/journal/state.ts';
+import { planUpdate } from '../../../src/update/policy/plan.ts';
 import { calmSurroundings as around } from './calm-surroundings.ts';
 
 const trial: PhaseOf<'trial'> = {
@@ -226,6 +227,21 @@ test('shows the failure of the last attempt with its version, and with no other'
   expect(check('v2')).toMatchObject({ plan: 'install', lastAttempt: last });
   for (const report of [check('v3'), check('v2', { outcome: 'installed' }), check('v2', { by: 'file' })])
     expect(report).not.toHaveProperty('lastAttempt');
+});
+
+// Regression: "2 can be installed" of a release that had been refused.
+test.each([
+  [0, 'two is tried again at the next check'],
+  [1, 'two is tried again at the next check (attempt 2 of 3)'],
+  [3, 'two is tried again at the next check'],
+])('shows that a release is tried again after %i failures that count', (gaveUp, told) => {
+  const offered = { id: 'v2', name: 'two' };
+  const state = { ...initialState, versions: [{ version: offered, begun: 3, failed: 3, gaveUp, looks: 3 }] };
+  const input = { policy: { attempts: 3, window: undefined }, manual: false, force: gaveUp > 2, nowMs: 0 };
+  const facts = { minuteOfDay: 0, meteredLink: undefined, configProblem: undefined };
+  const lastLook = { offered, plan: planUpdate(state, offered, { ...input, ...facts }) };
+  expect(statusReport(state, { ...around, lastLook }).idleReason).toBe(told);
+  expect(checkReport(state, lastLook).reason).toBe(told.replace(' at the next check', ''));
 });
 
 // Regression: "Slowed the download to at most 2.0 MiB/s" of a gateway that downloads nothing.

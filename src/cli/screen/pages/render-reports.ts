@@ -23,9 +23,9 @@ export function renderCheck(report: CheckReport, page: Page, advice?: string): s
   return renderRows(rows, page);
 }
 
-/** The reason may begin with the plan, which is then not repeated. */
+/** The reason may begin with the plan, or mean the same, and is then not repeated. */
 function planTexts(plan: string, reason: string): readonly string[] {
-  if (reason === '') return [plan];
+  if (reason === '' || reason.endsWith(' can be installed')) return [plan];
   return reason.startsWith(plan.slice(0, -1)) ? [reason] : [plan, reason];
 }
 
@@ -39,14 +39,13 @@ function describeLastAttempt({ lastAttempt }: CheckReport, page: Page, advice: s
   ];
 }
 
-function describePlan({ plan, offered, trustList, reason }: CheckReport): Message {
+function describePlan({ plan, offered, trustList, reason, lastAttempt }: CheckReport): Message {
   const name = offered?.name ?? 'the offered version';
   switch (plan) {
     case 'install':
-      return {
-        tone: 'strong',
-        text: `${name} would ${trustList === true ? 'take effect' : 'be installed'}: agent --update-now`,
-      };
+      const outcome =
+        lastAttempt !== undefined ? 'be tried again' : trustList === true ? 'take effect' : 'be installed';
+      return { tone: 'strong', text: `${name} would ${outcome}: agent --update-now` };
     case 'up-to-date':
       return trustList === true
         ? { tone: 'good', text: `Nothing to do: ${name} is in effect.` }

@@ -38,11 +38,17 @@ test('check shows that a version was rejected last time, the reason, and the rem
     at: new Date(noon - 60_000).toISOString(),
   } as const;
   const text = renderCheck({ ...installCheck, lastAttempt: lastTry }, { ...page, columns: 200 }, 'sign it');
-  expect(rowOf('Plan', text)).toContain('gateway-1.5.0 would be installed');
+  expect(rowOf('Plan', text)).toContain('gateway-1.5.0 would be tried again: agent --update-now');
   expect(rowOf('Last attempt', text)).toMatch(
     /^refused, .*: it is not signed \(not-signed\) to do: sign it steps: agent log$/,
   );
   expect(renderCheck(installCheck, page)).not.toContain('Last try');
+});
+
+// Regression: "2 would be installed: agent --update-now" and "2 can be installed" in one row.
+test('check states a plan once', () => {
+  const text = renderCheck({ ...installCheck, reason: 'gateway-1.5.0 can be installed' }, page);
+  expect(rowOf('Plan', text)).toBe('gateway-1.5.0 would be installed: agent --update-now');
 });
 
 test('check shows that a trust list would take effect, not be installed', () => {
