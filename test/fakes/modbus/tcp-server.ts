@@ -20,13 +20,15 @@ export interface TcpConduct {
 
 /**
  * A Modbus TCP device after the Modbus Messaging on TCP/IP Implementation Guide V1.0b, section 3.1.3 (MBAP header). It may
- * refuse further connections with a reset, as many inverters and meters do.
+ * refuse further connections with a reset, as many inverters and meters do, and lose the requests of a connection's first
+ * `deafMs`, as the dongles of Huawei's inverters do (influxdata/telegraf#11919).
  */
 export class ModbusTcpServer implements AsyncDisposable {
   /** The requested addresses. */
   readonly asked: number[] = [];
   connections = 0;
   refused = 0;
+  deafMs = 0;
   readonly #unit: UnitModel;
   readonly #conduct: (request: number) => TcpConduct;
   readonly #most: number;
@@ -82,7 +84,9 @@ export class ModbusTcpServer implements AsyncDisposable {
     this.#sockets.add(socket);
     socket.on('close', () => this.#sockets.delete(socket));
     let received: Buffer = Buffer.alloc(0);
+    const connectedMs = performance.now();
     socket.on('data', (chunk: Buffer) => {
+      if (performance.now() - connectedMs < this.deafMs) return;
       received = Buffer.concat([received, chunk]);
       while (received.byteLength >= 6 && received.byteLength >= 6 + received.readUInt16BE(4)) {
         const frame = received.subarray(0, 6 + received.readUInt16BE(4));

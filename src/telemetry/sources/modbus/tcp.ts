@@ -22,6 +22,11 @@ export interface TcpRequest {
 const IDLE_MS = 5_000;
 /** A device that serves one connection may need a moment after the last one. */
 const AGAIN_MS = 100;
+/**
+ * The pauses before the first request of a connection. Some devices lose an earlier one, such as the dongles of Huawei's
+ * inverters (influxdata/telegraf#11919, openhab/openhab-core#2926). A connection without any answer leads to the next pause.
+ */
+const WARM_UPS_MS = [0, 0, 1_000, 2_000];
 /** Late answers are few; a device that sends more of them is disconnected. */
 const MAX_OTHERS = 100;
 
@@ -37,6 +42,10 @@ export class TcpDevice implements Disposable {
   /** While a connection is being opened. */
   #dialing: Dialing | undefined;
   #socket: Socket | undefined;
+  /** True once the device has answered on this connection. */
+  #isAnswered = false;
+  /** The number of connections without any answer. */
+  #unanswered = 0;
   #unread: Buffer = Buffer.alloc(0);
   #transaction = 0;
   /** The number of an answer to another request. */
@@ -75,7 +84,7 @@ export class TcpDevice implements Disposable {
     return `modbus ${this.#destination.host}:${this.#destination.port}`;
   }
 
-  async #connect(signal: AbortSignal): Promise<Socket> {
+  async #connect(timeoutMs: number, signal: AbortSignal): Promise<Socket> {
     if (this.#socket?.writable === true) return this.#socket;
     this[Symbol.dispose]();
     this.#dialing = new Dialing(this.#destination);
@@ -84,6 +93,9 @@ export class TcpDevice implements Disposable {
     socket.on('error', () => {}); // the reader gets it
     socket.on('timeout', () => socket.destroy());
     this.#socket = socket;
+    this.#isAnswered = false;
+    const warmUpMs = WARM_UPS_MS[this.#unanswered % WARM_UPS_MS.length] ?? 0;
+    if (warmUpMs > 0) await this.#clock.sleep(Math.min(warmUpMs, timeoutMs / 2), signal);
     return socket;
   }
 
@@ -93,6 +105,7 @@ export class TcpDevice implements Disposable {
       try {
         return await this.#exchange(request, signal);
       } catch (error) {
+        if (signal.aborted && this.#socket !== undefined && !this.#isAnswered) this.#unanswered += 1;
         this[Symbol.dispose](); // an answer that is late has nowhere to go
         signal.throwIfAborted();
         if (error instanceof AgentError) throw error;
@@ -102,8 +115,8 @@ export class TcpDevice implements Disposable {
     }
   }
 
-  async #exchange({ unit, pdu }: TcpRequest, signal: AbortSignal): Promise<Uint8Array> {
-    const socket = await this.#connect(signal);
+  async #exchange({ unit, pdu, timeoutMs }: TcpRequest, signal: AbortSignal): Promise<Uint8Array> {
+    const socket = await this.#connect(timeoutMs, signal);
     const cut = (): void => void socket.destroy();
     signal.addEventListener('abort', cut, { once: true });
     socket.setTimeout(0);
@@ -111,7 +124,9 @@ export class TcpDevice implements Disposable {
       this.#transaction = (this.#transaction + 1) & 0xffff;
       this.#other = undefined;
       socket.write(tcpFrame(this.#transaction, unit, pdu));
-      return tcpPdu(await this.#frame(socket), unit);
+      const frame = await this.#frame(socket);
+      this.#isAnswered = true;
+      return tcpPdu(frame, unit);
     } finally {
       signal.removeEventListener('abort', cut);
       socket.setTimeout(IDLE_MS);

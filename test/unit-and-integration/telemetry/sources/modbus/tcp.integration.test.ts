@@ -162,6 +162,18 @@ test('names the unit that a gateway reports as missing, and keeps the connection
   expect([await read(3), server.connections]).toEqual([103, 1]);
 });
 
+test('waits before the first request of a connection to a device that loses it', async () => {
+  const { server, read } = await bench();
+  server.deafMs = 500;
+  for (let lost = 0; lost < 2; lost += 1) await expect(read(1, 700)).rejects.toMatchObject({ code: 'source-timeout' });
+  for (let round = 0; round < 2; round += 1) {
+    expect(await read(round, 5_000)).toBe(100 + round);
+    server.hangUp();
+    while (server.open > 0) await systemClock.sleep(5, AbortSignal.timeout(60_000));
+  }
+  expect(server.connections).toBe(4);
+});
+
 test('starts the timeout of a request with its turn', async () => {
   const { read } = await bench(() => ({ delayMs: 250 }));
   expect(await Promise.all([0, 1, 2, 3, 4].map(async (address) => read(address, 1_000)))).toEqual([
