@@ -103,7 +103,8 @@ export async function flashImage(
   const expected = flashed?.image;
   const { mayRead, over } = await backUpKnownImage(store, keepAs, flashed);
   const keep: FlashRequest['keep'] = async (previous, changed) =>
-    store.keep({ payload: keepAs, read: true, image: previous ?? expected, changed: changed && [...changed], over });
+    // the memory around a program that is only remembered may be blank
+    store.keep({ payload: keepAs, read: true, image: previous ?? expected, over, ...(previous && { changed }) });
   const what = { image, digest, evidence, name, payload: keepAs };
   const isKept = mayRead && mayKeep !== false;
   return write({ board, store, onProgress }, { ...what, expected, keep: isKept ? keep : undefined, begun: 1 }, signal);
@@ -122,7 +123,8 @@ async function backUpKnownImage(
   const wasCut = (await store.writing()) !== undefined;
   const onBoard = payloadOn(flashed);
   if (kept?.payload === payload) {
-    return { mayRead: !wasCut && !kept.read && onBoard !== payload, over: kept.over };
+    const mayHoldIt = wasCut || onBoard === payload || (onBoard === undefined && kept.read);
+    return { mayRead: !mayHoldIt, over: kept.over };
   }
   const { over, ...known } = wasCut ? { read: false, ...kept } : { read: false, over: onBoard };
   if (!wasCut && kept !== undefined && kept.payload === onBoard) await store.setBackupAside();

@@ -44,8 +44,11 @@ const keptParts = {
   payload: z.string(),
   /** True if it was read from the board, false if it is the last flashed image. */
   read: z.boolean(),
-  /** The parts of the memory that the flashing changes, if nothing else changed since the image was read. */
-  changed: z.array(z.object({ start: z.number(), end: z.number() })).optional(),
+  /** The parts of the memory that the flashing changes or that hold the program, if the image was read. */
+  changed: z
+    .array(z.object({ start: z.number(), end: z.number() }))
+    .readonly()
+    .optional(),
   /** The payload, or other word, whose program is kept here. */
   over: z.string().optional(),
 };
@@ -94,8 +97,9 @@ export type WritingMark = WritingImage | 'unreadable';
 export type KeptImage = Readonly<z.output<z.ZodObject<typeof keptParts>>> & { readonly image: Image | undefined };
 
 /**
- * Returns the image that undoes the flashing: the former content of exactly the changed parts, blank ones included. The
- * application may keep data of its own in other parts, which are newer than the backup.
+ * Returns the image that undoes the flashing: the former content of the changed parts, blank ones included, and all of
+ * the former program, since another board may have taken the place. The application may keep data of its own in other
+ * parts, which are newer than the backup.
  */
 export function imageToRestore({ image, changed }: KeptImage): Image | undefined {
   if (image === undefined || changed === undefined) return image;

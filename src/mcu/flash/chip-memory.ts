@@ -70,6 +70,27 @@ export class ChipMemory {
   }
 
   /**
+   * Returns these units and the units next to them that hold the same program. Units behind a blank one are data of the
+   * application.
+   */
+  programAround(units: readonly Unit[], memory: Uint8Array): Region[] {
+    const { unitsOf, chip } = this.session;
+    const { start: base, end: limit } = chip.application;
+    const isHeld = (start: number, end: number): boolean => !isBlank(memory.subarray(start - base, end - base));
+    const unitAt = (at: number): Region | undefined =>
+      at < base || at >= limit ? undefined : unitsOf({ start: at, end: at + 1 }).find(({ end }) => at < end);
+    const around = ({ start, end }: Region): Region => {
+      let [first, last] = [start, end];
+      for (let unit = unitAt(last); unit && isHeld(last, unit.end); unit = unitAt(last)) last = unit.end;
+      for (let unit = unitAt(first - 1); unit && isHeld(unit.start, first); unit = unitAt(first - 1))
+        first = unit.start;
+      return { start: first, end: last };
+    };
+    const regions = units.map(({ region }) => region).filter(({ start, end }) => start >= base && end <= limit);
+    return merged(merged(regions).map(around));
+  }
+
+  /**
    * Reads a region, so that no damaged answer is taken for the content of the chip. If answers carry no checksum, every
    * page with content, or next to one, is read again. Other blank bytes are accepted unless the line has shown an
    * error, so that a nearly empty chip costs only one pass.
@@ -167,6 +188,17 @@ export class ChipMemory {
   async #run<T>(turn: (session: MemorySession) => Conversation<T>, signal: AbortSignal): Promise<T> {
     return this.#connection.run((session) => turn(memorySession(session)), signal);
   }
+}
+
+/** Joins regions that overlap or touch. */
+function merged(regions: readonly Region[]): Region[] {
+  const joint: Region[] = [];
+  for (const region of regions.toSorted((a, b) => a.start - b.start)) {
+    const last = joint.at(-1);
+    if (last === undefined || region.start > last.end) joint.push(region);
+    else joint.splice(-1, 1, { start: last.start, end: Math.max(last.end, region.end) });
+  }
+  return joint;
 }
 
 /** Joins neighbouring units that lie between two multiples of `runBytes`. With 0, each unit is a run. */

@@ -38,8 +38,8 @@ export interface FlashRequest {
   readonly toStay?: true | undefined;
   /**
    * Called and awaited before the first change, with the board's running image, if the protocol can find it out, and the
-   * parts of the memory that will change. The image is undefined if there is none to restore, since the memory was blank,
-   * or parked by an interrupted flash.
+   * parts of the memory that will change or hold the program. The image is undefined if there is none to restore, since
+   * the memory was blank, or parked by an interrupted flash.
    */
   readonly keep?: ((previous: Image | undefined, changed?: readonly Region[]) => Promise<void>) | undefined;
   /** Called and awaited before the first change of the board; not called if it already holds the image. */
@@ -238,10 +238,8 @@ async function flashMemory(
     const onBytes = (doneBytes: number): void => report({ phase: 'keeping', doneBytes, totalBytes: end - start });
     const bytes = await memory.read(chip.application, onBytes, signal);
     const previous = isParked(bytes, parked) ? undefined : imageOfMemory(bytes, start);
-    await keep(
-      previous,
-      job.units.map(({ region }) => region),
-    );
+    const changed = [...job.units, ...(expected === undefined ? [] : memory.unitsOf(expected))];
+    await keep(previous, memory.programAround(changed, bytes));
     known = { kind: 'read', memory: bytes, start };
   }
   if (plan.before !== undefined) await keep?.(plan.before);

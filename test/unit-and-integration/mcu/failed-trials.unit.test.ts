@@ -5,7 +5,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 
 import { BoardStore, payloadDigest } from '../../../src/mcu/flash/board-store.ts';
 import { readImage } from '../../../src/mcu/images/read-image.ts';
-import { createMcuTarget, flashImage, recoverBoard } from '../../../src/mcu/mcu-target.ts';
+import { createMcuTarget, flashImage, recoverBoard, restoreImage } from '../../../src/mcu/mcu-target.ts';
 import { stk500v1 } from '../../../src/mcu/protocols/stk500v1.ts';
 import { evidenceOfKept } from '../../../src/update/evidence.ts';
 import type { BoardPayload, McuTarget, Verified } from '../../../src/update/ports.ts';
@@ -147,8 +147,8 @@ describe('the version before the installed one can be rolled back to', () => {
     expect(await rollBack(bench, installed)).toEqual(done);
   });
 
-  test('after a trial that was stopped or lost its power at any step', async () => {
-    for (let step = 1, ended = false; !ended; step += 1) {
+  test('after a trial that was stopped or lost its power at steps of all kinds', async () => {
+    for (let step = 1, ended = false; !ended; step += 3) {
       const [bench, installed] = await installedTwice();
       const trial = await stage(bench, third);
       const stop = new AbortController();
@@ -197,4 +197,83 @@ test('a board that an operator flashed since is not rolled back to a version', a
   const byHand = { payload, evidence: evidenceOf(payload.digest), name: 'by hand', keepAs: 'manual' };
   await flashImage({ board, store, image: await imageOf(third), ...byHand }, signal);
   expect(await bench.target.keeps(installed.digest)).toMatchObject({ before: false });
+});
+
+// Regression: only the parts that the update changed were restored, also to a board that held nothing, or another program.
+describe('a restore yields the whole former program', () => {
+  const long = program(size, 5).fill(0xff, 7 * pageBytes);
+  const short = second.subarray(0, 2 * pageBytes);
+
+  async function flashByHand(bench: Bench, bytes: Uint8Array, keep?: false): Promise<void> {
+    const { board, store } = bench;
+    const payload = { digest: payloadDigest(bytes), onProgress: () => {} };
+    const byHand = {
+      payload,
+      evidence: evidenceOf(payload.digest),
+      name: 'by hand',
+      keepAs: `manual ${payload.digest}`,
+    };
+    await flashImage({ board, store, image: await imageOf(bytes), ...byHand, keep }, signal);
+  }
+
+  async function restoreByHand({ board, store }: Bench): Promise<void> {
+    await restoreImage({ board, store, onProgress: () => {}, vouch: evidenceOfKept }, await store.kept(), signal);
+  }
+
+  /** The long program, and a short one flashed over it. */
+  async function shortOverLong(): Promise<Bench> {
+    const bench = benchOf();
+    bench.model.memory.set(long);
+    await flashByHand(bench, short);
+    return bench;
+  }
+
+  /** True if the memory begins with all of the program. */
+  function holdsLong({ model }: Bench): boolean {
+    return Buffer.compare(model.memory.subarray(0, 7 * pageBytes), long.subarray(0, 7 * pageBytes)) === 0;
+  }
+
+  test.each([
+    ['blank', new Uint8Array(size).fill(0xff)],
+    ['of another program', factory],
+  ])('to a spare board that is %s', async (_, contents) => {
+    const bench = await shortOverLong();
+    bench.model.memory.set(contents);
+    await restoreByHand(bench);
+    expect(holdsLong(bench)).toBe(true);
+  });
+
+  test('to a spare board that got the short program again', async () => {
+    const bench = await shortOverLong();
+    bench.model.memory.fill(0xff);
+    await flashByHand(bench, short);
+    await restoreByHand(bench);
+    expect(holdsLong(bench)).toBe(true);
+  });
+
+  test.each([
+    ['without a backup', false, long],
+    ['on a blank spare board', undefined, new Uint8Array(size).fill(0xff)],
+  ] as const)('after a restore, and a flash %s', async (_, keep, contents) => {
+    const bench = await shortOverLong();
+    await restoreByHand(bench);
+    expect(holdsLong(bench)).toBe(true);
+    bench.model.memory.set(contents);
+    await flashByHand(bench, third.subarray(0, 3 * pageBytes), keep);
+    await restoreByHand(bench);
+    expect(holdsLong(bench)).toBe(true);
+  });
+
+  test('after a first update that failed, and that is tried again on another board', async () => {
+    const bench = benchOf();
+    bench.model.memory.set(factory);
+    const trial = await stage(bench, short);
+    await flash(bench, trial);
+    await bench.target.restore(trial, evidenceOfKept, signal);
+    expect(held(bench)).toBe('factory');
+    bench.model.memory.set(long);
+    await flash(bench, trial);
+    await bench.target.restore(trial, evidenceOfKept, signal);
+    expect(Buffer.compare(bench.model.memory, long)).toBe(0);
+  });
 });
