@@ -58,6 +58,31 @@ test.each(['idle', 'staging', 'lost'])('installs no package for an update that i
   expect(await machine.end()).toMatchObject({ status: 'installed', parts: ['1.0'], left: [] });
 });
 
+/** Sources: the messages in dpkg 1.21.22 (Debian 12), and the output of dpkg 1.22 (Debian 13). */
+const lockTexts = [
+  'dpkg frontend lock was locked by another process',
+  'dpkg frontend lock was locked by another process with pid 919',
+  'dpkg frontend lock was locked by /usr/bin/dpkg process with pid 919',
+];
+
+// Regression: with the words of Debian 13, the installation failed without a second try, and so did the restore.
+test.each(lockTexts)('waits for another dpkg: %s', async (words) => {
+  const want = { version: '1.1' };
+  await using machine = await GuardMachine.create(OLD, [OLD, want]);
+  await machine.lock(want, 3, words);
+  await machine.exchange(want, OLD);
+  expect(await machine.end()).toEqual({ ...rest, parts: ['1.1'], told: 'installed 1.1' });
+});
+
+// Regression: a package in which no agent starts stayed forever if another dpkg ran during its restore.
+test('repeats a restore that failed, while no agent runs', async () => {
+  const want = { version: 'dead 1.3' };
+  await using machine = await GuardMachine.create(OLD, [OLD, want]);
+  await machine.lock(OLD, 61, 'dpkg frontend lock was locked by /usr/bin/dpkg process with pid 919');
+  await machine.exchange(want, OLD);
+  expect(await machine.end()).toEqual({ ...rest, parts: ['1.0'], told: 'put-back 1.0' });
+});
+
 // Regression: the line that the script had printed was left out, and dpkg's general message was reported.
 test('reports what a script of the package printed', async () => {
   const { want } = stories['a package that dpkg cannot configure'];

@@ -49,6 +49,7 @@ export class GuardMachine implements AsyncDisposable {
       agent: 'running',
       uptime: '100 0',
       cut: '0',
+      locks: 'none 0',
       'config.toml': '[targets.app]\nkind = "package"\npackage = "app"',
       'state/journal.json': inPhase('trial'),
     });
@@ -96,6 +97,11 @@ export class GuardMachine implements AsyncDisposable {
     }
     if (this.#isKilled !== killedAt > 0) throw new Error(`the guard was ${this.#isKilled ? '' : 'not '}killed`);
     return (await this.#text('steps')).split('\n');
+  }
+
+  /** The next calls of dpkg that install this version find its lock taken, and report that with these words. */
+  async lock({ version }: Deb, calls: number, words: string): Promise<void> {
+    await this.#put({ locks: `${version} ${calls} ${words}` });
   }
 
   /** Returns the installed version, the report to the agent, and the files that the installer left. */
