@@ -95,12 +95,13 @@ export class PackageInstaller {
 
   /**
    * Requests a replacement, and waits for its result. The installer does it once, however often it is requested: the
-   * agent may be killed while it waits, and then requests it again.
+   * agent may be killed while it waits, and then requests it again. A replacement whose result is `broken` is done again.
    */
   async exchange(exchange: PackageReplacement, onWait: () => void, signal: AbortSignal): Promise<ExchangeResult> {
     const { clock, installMs } = this.#options;
     const asked = await this.#request();
-    const isAsked = asked?.want === exchange.want && asked.otherwise === exchange.otherwise;
+    const isSame = asked?.want === exchange.want && asked.otherwise === exchange.otherwise;
+    const isAsked = isSame && (await this.#result(asked.id))?.word !== 'broken';
     const id = isAsked ? asked.id : randomUUID();
     if (!isAsked) await this.#ask(exchange, id);
     const endMs = clock.monotonicMs() + EXCHANGES * installMs + MARGIN_MS;

@@ -25,6 +25,8 @@ export class FakeDpkg {
   unkeepable = false;
   /** Completed replacements, one line each: `1.0 → 1.1`. */
   readonly exchanges: string[] = [];
+  /** Another program has the lock of dpkg: neither package can be installed. */
+  isLocked = false;
   /** The guard is just ending an earlier update, and takes what it finds with that. */
   isLeaving = false;
   /** Called where the package's scripts would restart the agent. */
@@ -87,6 +89,10 @@ export class FakeDpkg {
     const result = join(directory, 'result');
     const told = existsSync(result) ? await readFile(result, 'utf8') : '';
     if (text === '' || told.startsWith(field('id'))) return;
+    if (this.isLocked) {
+      await writeFile(result, `${field('id')} broken dpkg is locked\n`);
+      return;
+    }
     const put = async (hex: string): Promise<void> => {
       const from = this.version ?? 'nothing';
       this.installed = hex === 'absent' ? undefined : await readFile(join(directory, `${hex}.deb`));

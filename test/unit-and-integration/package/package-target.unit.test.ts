@@ -169,6 +169,18 @@ describe('a package of an update', () => {
   });
 });
 
+// Regression: the old failure was returned forever, so that the gateway took no update until files were removed by hand.
+test('a restore that failed is requested again', async () => {
+  await installWell(newer);
+  dpkg.isLocked = true;
+  const failure = { code: 'package-not-restored', message: 'app: dpkg is locked' };
+  for (let attempt = 0; attempt < 2; attempt += 1)
+    await expect(target.restore(payload(newer), evidenceOfKept, signal)).rejects.toMatchObject(failure);
+  dpkg.isLocked = false;
+  await target.restore(payload(newer), evidenceOfKept, signal);
+  expect(dpkg.exchanges).toEqual(['1.0 → 1.1', '1.1 → 1.0']);
+});
+
 // Regression in the sweep: after the journal was lost, a half installed package was kept as the previous one.
 test('an exchange without a result ends before the next package is staged', async () => {
   await installWell(newer);
