@@ -6,6 +6,7 @@ import type { ReductionSettings } from '../../../src/telemetry/settings.ts';
 import { parseReading } from '../../../src/telemetry/sources/parse-reading.ts';
 import { parseLine } from '../../../src/telemetry/sources/serial.ts';
 import { sourceFailed } from '../../../src/telemetry/sources/source.ts';
+import { toText } from '../../../src/telemetry/value-text.ts';
 import { asItIs, forever, MINUTE_MS, output, prints, sensor, speaks } from './sensors/fake-sensor.ts';
 
 describe('a reading that cannot be used', () => {
@@ -106,6 +107,11 @@ describe('a reading that cannot be used', () => {
     await say((intake) => intake.take(() => parseLine('t=21.5 h=nan', undefined), ''));
     expect(sent).toEqual([21.5]);
     expect(runner.figures).toMatchObject({ readings: 1, droppedFor: { 'not-a-number': 1 } });
+  });
+
+  // Regression: an output of the entire reading lost all pairs.
+  test('is null within an object that is sent', () => {
+    expect(toText(parseLine('t=21.5 h=nan', undefined))).toBe('{"t":21.5,"h":null}');
   });
 
   test('leaves the other outputs their values, and counts as failing while it lasts', async () => {

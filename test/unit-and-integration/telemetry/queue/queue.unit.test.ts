@@ -364,7 +364,7 @@ test('flash wear is reported per day, and limited: groups grow instead', () => {
   expect(rig.queue.msUntilDue()).toBe(0);
 });
 
-test.each([undefined, Number.NaN, { a: [Infinity] }, 1n, 'x'.repeat(70_000), () => 1])(
+test.each([undefined, Number.NaN, 1n, 'x'.repeat(70_000), () => 1])(
   'a value that cannot be sent is refused',
   (value) => {
     using rig = new QueueRig();
