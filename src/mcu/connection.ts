@@ -51,6 +51,8 @@ export class Connection implements AsyncDisposable {
   readonly board: Board;
   /** True while the chip's memory may be a mixture of two programs. */
   isWriting = false;
+  /** Called when a lost port has returned, before the turn is repeated: a board of the same kind may be another one. */
+  onReturn: ((signal: AbortSignal) => Promise<void>) | undefined;
   #open: Open | undefined;
   #session: Session | undefined;
   #chipId: string | undefined;
@@ -106,7 +108,9 @@ export class Connection implements AsyncDisposable {
         this.#failuresInARow = 0;
         return result;
       } catch (error) {
+        const open = this.#open;
         await this.#recover(error, signal);
+        if (this.#open !== open) await this.onReturn?.(signal);
       }
     }
   }

@@ -17,6 +17,9 @@ import { standingOf, UploadJob } from './upload-job.ts';
 /** This number of the first bytes distinguishes a parked board from one with an application. */
 const parkedProbeBytes = 64;
 
+/** The memory is read again, if the port was lost while it was read; at most this number of times. */
+const maxReads = 3;
+
 /** Invariant 6: the longest wait for a board that was not changed to start its application. */
 const maxLeaveMs = 3_000;
 
@@ -236,7 +239,7 @@ async function flashMemory(
     const { chip, parked } = memory.session;
     const { start, end } = chip.application;
     const onBytes = (doneBytes: number): void => report({ phase: 'keeping', doneBytes, totalBytes: end - start });
-    const bytes = await memory.read(chip.application, onBytes, signal);
+    const bytes = await readOfOneBoard(connection, async () => memory.read(chip.application, onBytes, signal));
     const previous = isParked(bytes, parked) ? undefined : imageOfMemory(bytes, start);
     const changed = [...job.units, ...(expected === undefined ? [] : memory.unitsOf(expected))];
     await keep(previous, memory.programAround(changed, bytes));
@@ -251,6 +254,18 @@ async function flashMemory(
     rewritten: job.rewritten,
     isStarted: false,
   };
+}
+
+/** Reads again if the port was lost while reading: when it returns, it may lead to another board. */
+async function readOfOneBoard(connection: Connection, read: () => Promise<Uint8Array>): Promise<Uint8Array> {
+  for (let tries = 0; tries < maxReads; tries += 1) {
+    let isSame = true;
+    connection.onReturn = async () => void (isSame = false);
+    const bytes = await read();
+    connection.onReturn = undefined;
+    if (isSame) return bytes;
+  }
+  throw new McuError('board-timeout', 'the port was lost each time the memory was read');
 }
 
 /** True if the board was parked by an interrupted flash, so that it holds nothing to restore. */

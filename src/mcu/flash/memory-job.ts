@@ -33,6 +33,8 @@ export class MemoryJob {
   readonly #guard: Unit | undefined;
   readonly #written = new Set<number>();
   readonly #suspects = new Set<Unit>();
+  /** The content that distinguishes the board that is written: a parked guard unit, or all other units. */
+  #mark: 'none' | 'parked' | 'rest' = 'none';
   #doneBytes = 0;
   /** The number of units that were written but did not hold their content. */
   rewritten = 0;
@@ -63,6 +65,19 @@ export class MemoryJob {
     beforeWriting: (() => Promise<void>) | undefined,
     signal: AbortSignal,
   ): Promise<void> {
+    this.#connection.onReturn = async (again) => this.#requireSame(again);
+    try {
+      await this.#bringUpToDate(known, beforeWriting, signal);
+    } finally {
+      this.#connection.onReturn = undefined;
+    }
+  }
+
+  async #bringUpToDate(
+    known: KnownContents,
+    beforeWriting: (() => Promise<void>) | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
     const guard = this.#guard;
     let pending = await this.#different(known, signal);
     if (pending.length > 0) await beforeWriting?.();
@@ -70,9 +85,29 @@ export class MemoryJob {
       if (round >= maxRounds) throw new McuError('board-mismatch', 'the contents of the board do not stay');
       const rest = pending.filter((unit) => unit !== guard);
       if (rest.length > 0) await this.#writeRest(rest, signal);
+      this.#mark = 'rest';
       if (guard !== undefined) await this.#writeAll([guard], signal);
+      this.#mark = 'none';
       pending = await this.#compareAtTheEnd(signal);
     }
+  }
+
+  /**
+   * After the port has returned, no unit counts as compared. A board without the mark is another board, and is left
+   * alone.
+   */
+  async #requireSame(signal: AbortSignal): Promise<void> {
+    for (const unit of this.units) this.#suspects.add(unit);
+    const [guard, mark, connection] = [this.#guard, this.#mark, this.#connection];
+    if (guard === undefined || mark === 'none' || !this.#memory.canCompare) return;
+    const { onReturn } = connection;
+    connection.onReturn = undefined;
+    const shown = mark === 'parked' ? [this.#parkedGuard(guard)] : this.units.filter((unit) => unit !== guard);
+    const different = await this.#differing(await this.#differing(shown, signal), signal);
+    connection.onReturn = onReturn;
+    if (different.length === 0) return;
+    connection.isWriting = false;
+    throw new McuError('board-changed', 'after the port has returned, it leads to another board than before');
   }
 
   /** Returns the number of units that differ, or undefined if the protocol cannot compare. */
@@ -87,6 +122,7 @@ export class MemoryJob {
     for (let round = 0; pending.length > 0; round += 1) {
       if (round >= maxRounds) throw new McuError('board-mismatch', 'the contents of the board do not stay');
       if (guard !== undefined) await this.#park(guard, signal);
+      this.#mark = 'parked';
       await this.#writeAll(pending, signal);
       pending = (await this.#compareSuspects(signal)).filter((unit) => unit !== guard);
     }

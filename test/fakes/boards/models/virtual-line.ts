@@ -28,7 +28,7 @@ const replayedBytes = 160;
 /** A serial port with a board behind it, in virtual time: pacing, latency and faults are exact and repeatable. */
 export class VirtualPort {
   readonly clock = new ManualClock(0);
-  readonly #model: BoardModel;
+  #model: BoardModel;
   readonly #latencyMs: number;
   readonly #counts: Record<Direction, number> = { 'to-board': 0, 'to-host': 0 };
   #faults: readonly Fault[] = [];
@@ -48,9 +48,12 @@ export class VirtualPort {
   /** Offsets, in bytes to the host, where replies of a few bytes began. */
   readonly shortAnswers: number[] = [];
   settings: LineSettings = { baud: 115_200, parity: 'none' };
+  /** The board to which the port leads when it returns. */
+  replacement: BoardModel;
 
   constructor(model: BoardModel, latencyMs = 0) {
     this.#model = model;
+    this.replacement = model;
     this.#latencyMs = latencyMs;
   }
 
@@ -188,6 +191,7 @@ export class VirtualPort {
       case 'unplug':
         this.#generation += 1;
         this.#goneUntilMs = this.clock.monotonicMs() + unpluggedForMs;
+        this.#model = this.replacement;
         return [];
     }
   }
