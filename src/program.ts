@@ -46,6 +46,7 @@ export async function program(args: readonly string[]): Promise<number> {
     signal,
     guard: (asksInstead) => interruption.guard(asksInstead),
     isInteractive: process.stdin.isTTY && err.isTTY,
+    isConfigNamed: parsed.configFile !== undefined,
     person: () => new LinePrompter(process.stdin, err),
     connect: async (ending) => connect(load, ending),
     readOnly: async (daemon, ending, problem) => {

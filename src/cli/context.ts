@@ -101,6 +101,8 @@ export interface CliContext {
   readonly guard: Interruptible['guard'];
   /** True if standard input and standard error are a terminal. */
   readonly isInteractive: boolean;
+  /** True if --config names the configuration file. */
+  readonly isConfigNamed: boolean;
   person(): Prompter;
   /** Resolves with the running daemon, or undefined if none is running. Throws `daemon-unresponsive`. */
   connect(signal: AbortSignal): Promise<AgentOperations | undefined>;

@@ -17,7 +17,36 @@ export async function withReadOnlyAgent<T>(
   read: (agent: AgentOperations) => Promise<T>,
 ): Promise<T> {
   const daemon = await daemonForReading(context);
-  if (typeof daemon === 'object') return read(daemon);
+  return typeof daemon === 'object' ? read(daemon) : readHere(context, daemon, read);
+}
+
+/**
+ * Runs a read-only operation by the configuration that --config names, in this process. By default, or if this user may
+ * not read the state, as `withReadOnlyAgent`.
+ */
+export async function withNamedConfig<T>(
+  context: CliContext,
+  read: (agent: AgentOperations) => Promise<T>,
+): Promise<T> {
+  if (!context.isConfigNamed) return withReadOnlyAgent(context, read);
+  try {
+    return await readHere(context, false, read);
+  } catch (error) {
+    if (!(error instanceof AgentError) || error.code !== 'state-not-permitted') throw error;
+    const answer = await withReadOnlyAgent(context, read);
+    context.err.write(renderParagraph(byOwnConfiguration, pageFor(context.err, context)));
+    return answer;
+  }
+}
+
+const byOwnConfiguration =
+  'agent: the daemon checked this by its own configuration, since this user may not read the state directory; to use the file that --config names, repeat the command with sudo';
+
+async function readHere<T>(
+  context: CliContext,
+  daemon: DaemonAbsence,
+  read: (agent: AgentOperations) => Promise<T>,
+): Promise<T> {
   await using agent = await context.readOnly(daemon, context.signal);
   return await read(await checked(agent));
 }

@@ -65,6 +65,7 @@ export function fakeContext({ daemon, alone, columns, ...wanted }: FakeWorld = {
     signal: new AbortController().signal,
     guard: () => ({ [Symbol.dispose]: () => {} }),
     isInteractive: false,
+    isConfigNamed: false,
     person: () => ({ ask: async () => undefined, [Symbol.dispose]: () => {} }),
     connect: async () => daemon,
     readOnly: async () => ({ ...(alone ?? fakeAgent()), [Symbol.asyncDispose]: async () => {} }),

@@ -122,6 +122,16 @@ test('rejects each image that its board would not accept', async () => {
   expect(await obstacles()).toEqual([]);
 });
 
+// Regression: a running daemon checked the file by its own configuration.
+test('is checked by the configuration that is named, also while the daemon uses another one', async () => {
+  await release({ key: stranger.privateKey });
+  await gateway.startDaemon();
+  expect(await obstacles()).toEqual(['signature-invalid']);
+  await gateway.configure({ ...options, trustedKey: undefined });
+  expect(await obstacles()).toEqual([]);
+  expect((await gateway.run('doctor')).stdout).toMatch(/it checks its own\s+configuration/);
+});
+
 test('respects the quarantine and the running version', async () => {
   await release({ says: 'unhealthy 1' });
   await gateway.run('install', file);

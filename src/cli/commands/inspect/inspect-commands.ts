@@ -10,7 +10,7 @@ import { renderCheck, renderDoctor } from '../../screen/pages/render-reports.ts'
 import { renderHistory, renderStatus } from '../../screen/pages/render-rows.ts';
 import { wholePath } from '../named-file.ts';
 import { printResult } from '../print.ts';
-import { readStatus, withAgent, withReadOnlyAgent } from '../with-agent.ts';
+import { readStatus, withAgent, withNamedConfig, withReadOnlyAgent } from '../with-agent.ts';
 import { showLog } from './attempt-log.ts';
 import { explain } from './explain.ts';
 import { watchStatus } from './watch-status.ts';
@@ -120,7 +120,7 @@ async function info(typed: ParsedCommand, context: CliContext): Promise<number> 
 async function inspect(path: string, context: CliContext): Promise<FileReport> {
   await using file = await context.openFile(path);
   try {
-    return await withReadOnlyAgent(context, (agent) => agent.inspect({ path, file }, context.signal));
+    return await withNamedConfig(context, (agent) => agent.inspect({ path, file }, context.signal));
   } catch (error) {
     if (!(error instanceof AgentError) || error.exit !== 'configuration') throw error;
     return { ...(await context.inspect({ path, file }, context.signal)), unjudged: error.message };
@@ -137,7 +137,12 @@ export async function examine(context: CliContext): Promise<readonly DoctorFindi
   try {
     return await withAgent(context, async (agent, worker) => {
       const { findings } = await agent.doctor({}, context.signal);
-      return [daemonFindings[worker], ...findings];
+      const daemon = daemonFindings[worker];
+      const isOther = context.isConfigNamed && worker === 'daemon';
+      return [
+        isOther ? { ...daemon, detail: `${daemon.detail}; it checks its own configuration` } : daemon,
+        ...findings,
+      ];
     });
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;

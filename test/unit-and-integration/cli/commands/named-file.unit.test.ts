@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import type { AgentOperations } from '../../../../src/control/operations.ts';
+import { DaemonError } from '../../../../src/daemon/errors.ts';
 import { openNamedFile } from '../../../../src/system/files/opened-file.ts';
 import { type as typeAt } from '../fake-context.ts';
 import { fakeAgent } from '../fake-operations.ts';
@@ -49,4 +50,15 @@ test.each(commands)('agent %j asks no agent about a file that it cannot open', a
   const { exitCode, err } = await typeAt([...words, join(folder, 'no')], { daemon, openFile });
   expect([exitCode, err]).toEqual([64, expect.stringMatching(/no such file\s+\(file-unreadable\)/)]);
   expect(daemon.calls).toEqual([]);
+});
+
+// Regression: `agent --config FILE info` ignored FILE while a daemon ran, without a word.
+test('is checked by the daemon, with a note, for a user who may not read the state', async () => {
+  const refused = async () => Promise.reject(new DaemonError('state-not-permitted', 'not here'));
+  const report = { file: 'x', payloads: [], obstacles: [] };
+  const daemon = fakeAgent({ inspect: async () => report });
+  const { exitCode, out, err } = await typeAt(['info', 'x'], { daemon, readOnly: refused, isConfigNamed: true });
+  expect(exitCode).toBe(0);
+  expect(out).toContain('It would be installed');
+  expect(err).toMatch(/by its own\s+configuration/);
 });
