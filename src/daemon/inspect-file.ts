@@ -9,6 +9,7 @@ import type { Keyring } from '../firmware/trust/keyring.ts';
 import type { TrustList } from '../firmware/trust/trust-list.ts';
 import { maxPayloadBytes, refuseTooLarge } from '../mcu/flash/payload-file.ts';
 import { boardImageReader } from '../mcu/images/board-image.ts';
+import { requirePort } from '../serial/port-holders.ts';
 import { realSystem } from '../slots/device-identity.ts';
 import { checkSlot } from '../slots/slot-checks.ts';
 import { AgentError, valueOrError } from '../system/errors.ts';
@@ -185,7 +186,7 @@ async function boardChecks(
   return checks;
 }
 
-/** Slots that could not be written, are too small, or do not hold the base of a delta. */
+/** Boards that are not plugged in; slots that could not be written, are too small, or do not hold the base of a delta. */
 async function placeObstacles(
   { sizes }: FirmwareDescription,
   targets: ReadonlyMap<PayloadHeader, TargetSettings>,
@@ -195,6 +196,8 @@ async function placeObstacles(
   const found: Obstacle[] = [];
   for (const [payload, settings] of targets) {
     const target = places.get(settings.name);
+    if (settings.kind === 'mcu')
+      found.push(...(await attempt(() => requirePort(settings.name, settings.port))).obstacles);
     if (settings.kind !== 'slots' || target === undefined || bootloader === undefined) continue;
     const { obstacles } = await attempt(async () => {
       const booted = await bootloader.bootedSlot(signal);

@@ -1,5 +1,6 @@
 import assert from 'node:assert';
 
+import { requirePort } from '../serial/port-holders.ts';
 import { undefinedIf } from '../system/errors.ts';
 import type { BoardPayload, BoardProgress, ImageClaims, McuTarget, Verified, VouchForKept } from '../update/ports.ts';
 import type { Board } from './connection.ts';
@@ -17,12 +18,14 @@ import { claimsOf } from './images/read-image.ts';
 /** A board, its folder in the state directory, and the reader of its images. */
 export interface McuTargetDeps {
   readonly board: Board;
+  /** The path of its port. */
+  readonly port: string;
   readonly store: BoardStore;
   readonly readImage: ReadBoardImage;
 }
 
 /** The target of a board in an update. */
-export function createMcuTarget({ board, store, readImage: read }: McuTargetDeps): McuTarget {
+export function createMcuTarget({ board, port, store, readImage: read }: McuTargetDeps): McuTarget {
   const accept =
     (fileName: string) =>
     async (file: Uint8Array): Promise<ImageClaims> => {
@@ -33,7 +36,10 @@ export function createMcuTarget({ board, store, readImage: read }: McuTargetDeps
   return {
     kind: 'mcu',
     name: board.name,
-    openFile: async (opening) => openPayloadFile(store.payloadPath, opening, accept(opening.payload.fileName)),
+    openFile: async (opening) => {
+      await requirePort(board.name, port); // its absence would cost two reboots: into the trial, and back
+      return openPayloadFile(store.payloadPath, opening, accept(opening.payload.fileName));
+    },
     digestOf: async (_sizeBytes, _signal, digest) => ((await store.payload(digest)) ? digest : 'nothing'),
     flash: async (payload, evidence, signal) => {
       const bytes = await store.payload(payload.digest);

@@ -3,12 +3,18 @@ import { access, readdir, readFile, readlink, realpath } from 'node:fs/promises'
 import { join } from 'node:path';
 
 import { systemErrorCode, valueOrUndefined } from '../system/errors.ts';
+import { SerialError } from './errors.ts';
 
 const maxHolders = 4;
 
 /** True if a device is plugged in at this path. */
 export async function isPortPresent(path: string): Promise<boolean> {
   return (await valueOrUndefined(realpath(path))) !== undefined;
+}
+
+/** Throws `port-missing` for a board whose device is not plugged in. */
+export async function requirePort(board: string, path: string): Promise<void> {
+  if (!(await isPortPresent(path))) throw new SerialError('port-missing', `${board}: nothing is plugged in at ${path}`);
 }
 
 /** True if this user may not open the device at this path. */

@@ -99,7 +99,7 @@ async function wireBoards({ targets, paths }: Config, world: Runtime): Promise<R
   const wired = boards.map(async (target): Promise<[string, McuTargetDeps]> => {
     const store = new BoardStore(join(paths.state, 'boards', target.name));
     const board = await createBoard(target, { ...world, boards });
-    return [target.name, { board, store, readImage: boardImageReader(target) }];
+    return [target.name, { board, port: target.port, store, readImage: boardImageReader(target) }];
   });
   return new Map(await Promise.all(wired));
 }

@@ -101,10 +101,10 @@ test('lists every incompatibility together, with its code and remedy', async () 
 
 // Regression: "It would be installed", exit code 0, of board images that the installation then refused.
 test('rejects each image that its board would not accept', async () => {
-  const configure = async (pump: string): Promise<void> => {
+  const configure = async (pump: string, port = '/dev/null'): Promise<void> => {
     const board = 'kind = "mcu"\nreset = "none"\n';
-    const meter = `[targets.meter]\n${board}protocol = "smp"\nport = "/dev/ttyS9"\n`;
-    const extraToml = `${meter}[targets.pump]\n${board}protocol = "stm32"\nport = "/dev/ttyS8"\n${pump}\n`;
+    const meter = `[targets.meter]\n${board}protocol = "smp"\nport = "/dev/zero"\n`;
+    const extraToml = `${meter}[targets.pump]\n${board}protocol = "stm32"\nport = "${port}"\n${pump}\n`;
     await gateway.configure({ ...options, extraToml });
   };
   const write = async (...names: readonly ('pump' | 'meter')[]): Promise<void> => {
@@ -120,6 +120,8 @@ test('rejects each image that its board would not accept', async () => {
   await write('pump');
   await configure('address = 0x8000000');
   expect(await obstacles()).toEqual([]);
+  await configure('address = 0x8000000', '/dev/ttyNONE');
+  expect(await obstacles()).toEqual(['port-missing']);
 });
 
 // Regression: a running daemon checked the file by its own configuration.

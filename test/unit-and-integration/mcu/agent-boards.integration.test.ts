@@ -12,7 +12,7 @@ import { testInFull } from '../../full-run.ts';
 import { howMuch } from '../../full.ts';
 import { untilTestEnds } from '../../until-test-ends.ts';
 import { GatewayWithMeter, halfWritten, matching } from './agent-boards-rig.ts';
-import { programOf } from './meters.ts';
+import { boardsToml, programOf } from './meters.ts';
 
 let rig: GatewayWithMeter;
 let service: StandIn;
@@ -41,7 +41,16 @@ describe('an update', () => {
     });
   });
 
+  // Regression: two reboots, into the trial and back.
+  test('for a board that is not plugged in fails before the reboot', async () => {
+    service.world.targetVersionId = 'half';
+    expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 74, stderr: matching(/port-missing/) });
+    expect(gateway.rebootRequested).toBe(false);
+    expect(await rig.state()).toEqual({ gateway: 'old', meter: 'old', code: undefined });
+  });
+
   testInFull('of which one board cannot be reached gives the others back what they had', async () => {
+    await rig.configure({ extraToml: boardsToml(meter).replace(`${meter.port}-relay`, '/dev/null') });
     await rig.tryVersion('half');
     await rig.toTheEnd();
     expect(await rig.state()).toEqual({ gateway: 'old', meter: 'old', code: 'port-missing' });

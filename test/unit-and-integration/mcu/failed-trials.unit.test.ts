@@ -45,7 +45,7 @@ function benchOf(): Bench {
     obeysNoise: true,
   });
   const store = new BoardStore(join(directory, 'boards/meter'));
-  return { ...rig, store, target: createMcuTarget({ board: rig.board, store, readImage: imageOf }) };
+  return { ...rig, store, target: createMcuTarget({ board: rig.board, port: '/dev/null', store, readImage: imageOf }) };
 }
 
 async function imageOf(file: Uint8Array): Promise<ReturnType<typeof readImage>> {
@@ -121,7 +121,7 @@ describe('the version before the installed one can be rolled back to', () => {
     const [bench, installed] = await installedTwice();
     const trial = await stage(bench, third);
     const board = { ...bench.board, openLine: async () => Promise.reject(new Error('no port')) };
-    const cut = createMcuTarget({ board, store: bench.store, readImage: imageOf });
+    const cut = createMcuTarget({ board, port: '/dev/null', store: bench.store, readImage: imageOf });
     await expect(flash({ ...bench, target: cut }, trial)).rejects.toThrow('no port');
     await cut.restore(trial, evidenceOfKept, signal);
     const payload = { ...trial, digest: payloadDigest(third) };

@@ -48,7 +48,12 @@ function benchOf(options: Partial<SmpModelOptions>, confirm = false): Bench {
     obeysNoise: false,
   });
   const store = new BoardStore(join(directory, 'boards/meter'));
-  const target = createMcuTarget({ board: rig.board, store, readImage: async (file) => readImage(file) });
+  const target = createMcuTarget({
+    board: rig.board,
+    port: '/dev/null',
+    store,
+    readImage: async (file) => readImage(file),
+  });
   return { ...rig, model, store, target, restart: () => model.power(rig.port.clock.monotonicMs()) };
 }
 
@@ -110,7 +115,7 @@ test('returns an ESP to the slot that ran before its first update', async () => 
   const { board } = rigOf({ ...subject, protocol: () => esp(), model: () => model });
   const store = new BoardStore(join(directory, 'boards/meter'));
   const readAt = async (file: Uint8Array): Promise<Image> => readImage(file, { address: 0x10000 });
-  const target = createMcuTarget({ board, store, readImage: readAt });
+  const target = createMcuTarget({ board, port: '/dev/null', store, readImage: readAt });
   const payload = await install({ target }, images.new);
   expect(model.ran.at(-1)).toBe('new');
   expect(await store.flashed()).toMatchObject({ known: 'otadata', boots: 'ota_0' });

@@ -43,7 +43,7 @@ function benchOf(subject: Subject): Bench {
   const rig = rigOf(subject);
   const store = new BoardStore(join(directory, 'boards/meter'));
   const read = async (file: Uint8Array): ReturnType<typeof asImage> => asImage(file, subject.start);
-  return { ...rig, store, target: createMcuTarget({ board: rig.board, store, readImage: read }) };
+  return { ...rig, store, target: createMcuTarget({ board: rig.board, port: '/dev/null', store, readImage: read }) };
 }
 
 async function asImage(file: Uint8Array, address: number): Promise<ReturnType<typeof readImage>> {

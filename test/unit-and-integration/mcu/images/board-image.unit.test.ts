@@ -110,7 +110,7 @@ describe('a file of no known format', () => {
     const directory = await mkdtemp(join(tmpdir(), 'board-image-'));
     const rig = rigOf(espSubject);
     const store = new BoardStore(directory);
-    const target = createMcuTarget({ board: rig.board, store, readImage: reader() });
+    const target = createMcuTarget({ board: rig.board, port: '/dev/null', store, readImage: reader() });
     const stage = async (fileName: string, bytes: Uint8Array): Promise<string> => {
       const payload = { fileName, target: { name: 'meter' } };
       await using writer = await target.openFile({ payload, sizeBytes: bytes.byteLength, resumeAt: undefined }, signal);
