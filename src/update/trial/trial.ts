@@ -122,10 +122,14 @@ export async function commitWithoutHealthChecks(ports: UpdatePorts): Promise<Tri
   return failure === undefined ? commitTrial(phase, ports) : abandonTrial(failure, ports);
 }
 
+/** Permanent errors that are the release's. Any other is of a board, its wiring, the configuration or the gateway. */
+const errorsOfRelease = /^(image-|board-runs-other$|package-(?!backup-failed$))/;
+
 async function tryBoards(phase: PhaseOf<'trial'>, ports: UpdatePorts): Promise<TrialFailure | undefined> {
   const failure = await valueOrError<unknown>(flashBoards(phase, ports));
   if (!(failure instanceof AgentError)) return undefined;
-  return { code: failure.code, reason: failure.message, fault: failure.remedy === 'give-up' ? 'firmware' : 'world' };
+  const { code, message: reason, remedy } = failure;
+  return { code, reason, fault: remedy === 'give-up' && errorsOfRelease.test(code) ? 'firmware' : 'world' };
 }
 
 /**
