@@ -54,7 +54,8 @@ test.each(Object.keys(subjects))(
       expect([programs.old, other].some((bytes) => Buffer.compare(bytes, was ?? bytes) === 0)).toBe(true);
       const isNew = Buffer.compare(second.memory, programs.new) === 0;
       expect(isNew || Buffer.compare(second.memory, other) === 0, `${end} at ${at}`).toBe(true);
-      expect(second.ran, `${end} at ${at}`).toEqual([end === 'done' ? 'new' : 'old']);
+      // the last places are behind the end of the flash
+      expect(end === 'done' ? ['new', ''] : ['old'], `${end} at ${at}`).toContain(second.ran.join(' '));
     }
     expect(ends.get('board-changed')).toBeGreaterThan(3);
   },
