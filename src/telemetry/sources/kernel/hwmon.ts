@@ -41,8 +41,8 @@ export async function readInput(directory: string, input: string, signal: AbortS
   const path = join(directory, isAverage ? average : `${input}_input`);
   const value = (await readKernelNumber(path, signal)) / divisorOf(input);
   // the device of a chip `w1_slave_temp` is a thermometer on the 1-Wire bus (drivers/w1/w1.c of Linux)
-  const device = basename((await valueOrUndefined(realpath(join(directory, 'device')))) ?? '');
-  if (/^[\da-f]{2}-[\da-f]{12}$/.test(device)) requireMeasured(path, value, device);
+  const device = (await valueOrUndefined(realpath(join(directory, 'device')))) ?? '';
+  if (/^[\da-f]{2}-[\da-f]{12}$/.test(basename(device))) await requireMeasured(device, value, signal);
   return requirePossible(path, value, unitOf({ kind: 'hwmon', chip: '', input }));
 }
 

@@ -1,4 +1,4 @@
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 
 import { sampleOf } from '../../reading-text.ts';
 import { sourceFailed } from '../source.ts';
@@ -44,7 +44,8 @@ export function w1Source(device: string, root = '/'): PolledSource {
           `“${device.slice(0, 2)}” is not the family of a known thermometer; known are ${known}`,
         );
       }
-      const degrees = requireMeasured(directory, (await readTemperature(directory, signal)) / family.perDegree, device);
+      const degrees = (await readTemperature(directory, signal)) / family.perDegree;
+      await requireMeasured(directory, degrees, signal);
       const [min, max] = family.range;
       if (degrees < min || degrees > max) {
         throw sourceFailed(directory, `${degrees} °C is outside its range, which is from ${min} to ${max} °C`);
@@ -58,16 +59,24 @@ function familyOf(device: string): Family | undefined {
   return families.get(device.slice(0, 2).toLowerCase());
 }
 
-/** Returns the temperature, or throws TelemetryError if the thermometer shows it without a measurement. */
-export function requireMeasured(path: string, degrees: number, device: string): number {
-  if (familyOf(device)?.notMeasured.includes(degrees) !== true) return degrees;
-  throw sourceFailed(path, `${degrees} °C is the value that the sensor shows when it has not measured`);
+/**
+ * Throws TelemetryError if the thermometer in this directory shows a temperature that it has not measured. Of a shorted
+ * wire, Linux since 5.8 makes 0 °C (read_scratchpad() in drivers/w1/slaves/w1_therm.c): the bytes themselves show that.
+ */
+export async function requireMeasured(directory: string, degrees: number, signal: AbortSignal): Promise<void> {
+  if (familyOf(basename(directory))?.notMeasured.includes(degrees) === true)
+    throw sourceFailed(directory, `${degrees} °C is the value that the sensor shows when it has not measured`);
+  if (degrees === 0 && (await listDirectory(directory)).includes('w1_slave')) await readBytes(directory, signal);
 }
 
 async function readTemperature(directory: string, signal: AbortSignal): Promise<number> {
   const files = await listDirectory(directory);
   const isOlder = files.includes('w1_slave') && !files.includes('temperature'); // Linux before 5.8
-  if (!isOlder) return readKernelNumber(join(directory, 'temperature'), signal);
+  return isOlder ? readBytes(directory, signal) : readKernelNumber(join(directory, 'temperature'), signal);
+}
+
+/** Reads a temperature with the bytes that the thermometer sent. */
+async function readBytes(directory: string, signal: AbortSignal): Promise<number> {
   const text = (await readKernelFile(join(directory, 'w1_slave'), signal)).trim();
   const [, milli] = measured.exec(text) ?? [];
   if (milli === undefined) throw sourceFailed(directory, `no measurement with a valid checksum: ${sampleOf(text)}`);

@@ -103,6 +103,16 @@ describe('a name that several devices have', () => {
   });
 });
 
+test('does not read 0 °C of a shorted 1-Wire bus from a chip', async () => {
+  using tree = new SysfsTree(machines.oneWire);
+  const device = 'sys/devices/w1_bus_master1/28-0316a2795ee8';
+  const zeros = '00 '.repeat(9);
+  const w1_slave = `${zeros}: crc=00 YES\n${zeros}t=0\n`;
+  tree.write({ [`${device}/hwmon/hwmon1/temp1_input`]: '0\n', [`${device}/w1_slave`]: w1_slave });
+  const tried = hwmonSource('w1_slave_temp@28-0316a2795ee8', 'temp1', tree.root).read(forever);
+  await expect(tried).rejects.toThrow('no measurement with a valid checksum');
+});
+
 test.each([
   [
     'twoNvme',

@@ -52,6 +52,13 @@ const board = {
   'sys/bus/w1/devices/26-000001f2d9a1/temperature': '6400\n',
   'sys/bus/w1/devices/26-0000000000f6/temperature': '-2560\n',
   'sys/bus/w1/devices/7e-000000000001/temperature': '21062\n',
+  // Linux 6.12, drivers/w1/slaves/w1_therm.c: nine zeros of a shorted wire have a valid checksum
+  'sys/bus/w1/devices/28-000000000058/temperature': '0\n',
+  'sys/bus/w1/devices/28-000000000058/w1_slave':
+    '00 00 00 00 00 00 00 00 00 : crc=00 YES\n00 00 00 00 00 00 00 00 00 t=0\n',
+  'sys/bus/w1/devices/28-000000000059/temperature': '0\n',
+  'sys/bus/w1/devices/28-000000000059/w1_slave':
+    '00 00 4b 46 7f ff 0c 10 1c : crc=1c YES\n00 00 4b 46 7f ff 0c 10 1c t=0\n',
   // Linux 4.19, drivers/w1/slaves/w1_therm.c, w1_slave_show()
   'sys/bus/w1/devices/28-000000000419/w1_slave':
     '72 01 4b 46 7f ff 0e 10 57 : crc=57 YES\n72 01 4b 46 7f ff 0e 10 57 t=23125\n',
@@ -110,6 +117,7 @@ test.each<[string, unknown, (root: string) => PolledSource]>([
   ],
   ['an IIO channel with a scale of its own', 2_398, (root) => iioSource('mcp3204', 'in_voltage1', root)],
   ['a DS18B20', 21.062, (root) => w1Source('28-0316a2795ee7', root)],
+  ['a DS18B20 at 0 °C', 0, (root) => w1Source('28-000000000059', root)],
   ['a DS18B20 on Linux before 5.8', 23.125, (root) => w1Source('28-000000000419', root)],
   ['a DS18B20 below zero on Linux before 5.8', -10.125, (root) => w1Source('28-0000000419c0', root)],
   ['a thermocouple at a MAX31850', 850.25, (root) => w1Source('3b-000000000850', root)],
@@ -146,6 +154,7 @@ test.each<[string, string, (root: string) => PolledSource]>([
   ['-127 °C, which a library shows for a missing sensor', 'from -55', (root) => w1Source('28-000000000126', root)],
   ['a family without a known scale', 'known are 10, 22, 26, 28, 3b, 42', (root) => w1Source('7e-000000000001', root)],
   ['a wrong checksum on Linux before 5.8', 'valid checksum', (root) => w1Source('28-0000000419c1', root)],
+  ['0 °C of a shorted wire', 'valid checksum: "00 00', (root) => w1Source('28-000000000058', root)],
   ['nine zeros on Linux before 5.8', 'valid checksum: "00 00', (root) => w1Source('28-0000000419c2', root)],
   ['a thermometer that is not there', 'ENOENT', (root) => w1Source('28-000000000404', root)],
   ['a file that is too long', 'is longer than 65536 bytes', (root) => fileSource(join(root, 'run/long'))],
