@@ -1,4 +1,5 @@
 import type { LineSettings } from '../../../serial/line.ts';
+import { AgentError, valueOrError } from '../../../system/errors.ts';
 import { SerialQueue } from '../../../system/serial-queue.ts';
 import type { Clock } from '../../../system/time/clock.ts';
 import { Deadline } from '../../../system/time/deadline.ts';
@@ -28,7 +29,7 @@ interface Unit {
   lateMs: number;
   /** The functions of the requests without an answer, each once, in order. */
   unanswered: readonly number[];
-  /** The number of readings that it answered in time. */
+  /** The number of readings that it answered in time, or `UNPROVED`. */
   answers: number;
   /** The number of requests for which the unit is still suspected of answering twice. */
   suspected: number;
@@ -53,6 +54,8 @@ const SUSPECTED_FOR = 10;
 const WATCHED_EVERY = 1_000;
 /** A unit whose answers can no longer be distinguished gets no request for this time, in which late ones pass. */
 const QUIET_MS = 30_000;
+/** No request has ruled out yet that the unit answers an earlier one. */
+const UNPROVED = -1;
 /** Functions that change nothing in a unit, the most common first. */
 const readFunctions = [3, 4, 1, 2];
 /** The interval at which a listener checks if another unit needs the line. */
@@ -100,18 +103,32 @@ export class RtuLine {
 
   /**
    * Makes sure that no answer to an earlier request can be taken for the next one. A unit answers in order, so that after
-   * its answer to a request with another function (also an exception) none is outstanding.
+   * its answer to a request with another function (also an exception) none is outstanding. A new unit may owe answers to
+   * an earlier agent, or to requests from before a reload.
    */
   async #catchUp(unit: Unit, request: RtuRequest, signal: AbortSignal): Promise<void> {
-    if (unit.unanswered.length > 0) await this.#sleepUntil(unit.lateMs, signal);
-    if (!unit.unanswered.includes(functionOf(request))) return;
-    const code = readFunctions.find((other) => !unit.unanswered.includes(other));
-    if (code !== undefined) {
-      await this.#answerOf(unit, { ...request, pdu: Uint8Array.of(code, 0, 0, 0, 1) }, signal);
-      return;
+    const asked = functionOf(request);
+    await this.#awaitLate(unit, signal);
+    if (unit.answers === UNPROVED) {
+      const proof = await valueOrError(this.#prove(unit, request, [asked, ...unit.unanswered], signal));
+      if (proof instanceof AgentError && !(proof instanceof TelemetryError)) throw proof; // the port is not usable
+      unit.answers = 0; // silence is enough: an answer to an earlier agent had its time, too
+      await this.#awaitLate(unit, signal);
     }
+    if (!unit.unanswered.includes(asked) || (await this.#prove(unit, request, unit.unanswered, signal))) return;
     await this.#sleepUntil(unit.lateMs + QUIET_MS, signal);
     unit.unanswered = [];
+  }
+
+  async #awaitLate({ unanswered, lateMs }: Unit, signal: AbortSignal): Promise<void> {
+    if (unanswered.length > 0) await this.#sleepUntil(lateMs, signal);
+  }
+
+  /** Makes a request with a function that none of these answers has. Returns false if there is no such function. */
+  async #prove(unit: Unit, request: RtuRequest, owed: readonly number[], signal: AbortSignal): Promise<boolean> {
+    const code = readFunctions.find((other) => !owed.includes(other));
+    if (code !== undefined) await this.#answerOf(unit, { ...request, pdu: Uint8Array.of(code, 0, 0, 0, 1) }, signal);
+    return code !== undefined;
   }
 
   async #sleepUntil(ms: number, signal: AbortSignal): Promise<void> {
@@ -128,8 +145,7 @@ export class RtuLine {
     const { port, timeoutMs, pdu } = request;
     using opening = new Deadline(timeoutMs, () => late(request), signal);
     await using line = await this.#openLine(port, request, opening.signal);
-    const mustDrain = !this.#isDrained || unit.isEndless;
-    const isSilent = mustDrain ? await drain(line, this.#clock, signal) : true;
+    const isSilent = (this.#isDrained && !unit.isEndless) || (await drain(line, this.#clock, signal));
     if (unit.isEndless && !isSilent)
       throw sourceFailed(`modbus unit ${request.unit}`, 'it answers again and again, so that no answer can be matched');
     this.#isDrained = true;
@@ -197,7 +213,15 @@ export class RtuLine {
 }
 
 function newUnit(request: RtuRequest): Unit {
-  return { turns: new SerialQueue(1), request, lateMs: 0, unanswered: [], answers: 0, suspected: 0, isEndless: false };
+  return {
+    turns: new SerialQueue(1),
+    request,
+    lateMs: 0,
+    unanswered: [],
+    answers: UNPROVED,
+    suspected: 0,
+    isEndless: false,
+  };
 }
 
 function functionOf({ pdu: [code = 0] }: RtuRequest): number {

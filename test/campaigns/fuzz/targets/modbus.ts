@@ -94,14 +94,18 @@ const rtuConducts = fc.array(
 const doubled = fc.option(fc.integer({ min: 0, max: 900 }), { nil: undefined });
 /** The delay of some answers on a line without other masters, whose answers look the same. */
 const veryLate = fc.option(fc.integer({ min: 4_800, max: 12_000 }), { nil: undefined });
-const lines = fc.record({ conducts: rtuConducts, againMs: doubled, lateMs: veryLate });
+/** The delay of the answers to an agent that has ended, on such a line. */
+const owedMs = fc.array(fc.nat(2_400), { maxLength: 2 });
+const lines = fc.record({ conducts: rtuConducts, againMs: doubled, lateMs: veryLate, owedMs });
 
 /** Late, echoed, interleaved, doubled, foreign and damaged answers on a serial line: no register yields the value of another one. */
 export const modbusLine: FuzzTarget = {
   name: 'modbus-line',
   open: async () =>
-    openTarget(lines, async ({ conducts, againMs, lateMs }) => {
+    openTarget(lines, async ({ conducts, againMs, lateMs, owedMs }) => {
+      const owed = lateMs === undefined ? [] : owedMs;
       const bus = new RtuBus(new Map([1, 2].map((number) => [number, unit(number)])), (request) => {
+        if (request < owed.length) return { delayMs: owed[request] ?? 0 };
         const conduct = conducts[request % conducts.length] ?? {};
         if (lateMs !== undefined) return lateOf(conduct, lateMs);
         // a damaged answer with a whole copy looks like one answer, and a copy five seconds late is too late to be expected
@@ -111,6 +115,8 @@ export const modbusLine: FuzzTarget = {
       });
       using devices = new ModbusDevices(bus.open, bus.clock);
       const wire = { port: '/dev/none', baud: 9_600, parity: 'even', timeoutMs: 500 } as const;
+      await using before = await bus.open(wire.port, wire, forever);
+      for (const _ of owed) await before.write(rtuFrame(1, requestPdu(register(1, 50, 'u16'))), forever);
       await readAll(registers, (register) => devices.rtuSource(wire, register), 3);
     }),
 };

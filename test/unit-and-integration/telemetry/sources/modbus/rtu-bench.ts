@@ -37,7 +37,7 @@ export async function bench(conduct: (request: number, code: number) => Conduct 
   return { ...made, msSince: () => made.bus.clock.monotonicMs() - startMs };
 }
 
-type Bench = Pick<ReturnType<typeof newBench>, 'bus' | 'read'>;
+export type Bench = Pick<ReturnType<typeof newBench>, 'bus' | 'read'>;
 
 /** Reads some registers of a unit at an interval, as that many sensors do; returns what each of them yielded. */
 export async function poll(

@@ -10,6 +10,7 @@ import { ModbusDevices } from '../../../../../src/telemetry/sources/modbus/modbu
 import { RtuLine } from '../../../../../src/telemetry/sources/modbus/rtu.ts';
 import type { Conduct } from '../../../../fakes/modbus/rtu-bus.ts';
 import { bench, forever, newBench, poll, register, request } from './rtu-bench.ts';
+import type { Bench } from './rtu-bench.ts';
 
 const late = expect.stringContaining('no answer within 500 ms') as string;
 const HOLDING = 3;
@@ -71,13 +72,37 @@ describe('an answer that comes after its timeout', () => {
 });
 
 describe('an answer to a request of an agent that has ended', () => {
+  const leave = async ({ open }: Bench['bus'], address: number): Promise<void> => {
+    const { port, unit, pdu } = request(address);
+    await using line = await open(port, request(address), forever);
+    await line.write(rtuFrame(unit, pdu), forever);
+  };
+
   test.each([150, 600, 1_050])('is not taken for the first one on the line after %i ms', async (delayMs) => {
     const { bus, read } = newBench((index) => (index === 0 ? { delayMs } : {}));
-    const { port, unit, pdu } = request(7);
-    await using line = await bus.open(port, request(7), forever);
-    await line.write(rtuFrame(unit, pdu), forever);
+    await leave(bus, 7);
     await bus.clock.sleep(100, forever);
     expect([await read(3), await read(4)]).toEqual([1_003, 1_004]);
+  });
+
+  // Regression: each register had the value of the one before, for as long as the agent ran.
+  test.each([1_600, 2_500, 4_000])('is taken for no other one, however often it ends (%i ms)', async (delayMs) => {
+    const { bus } = newBench(() => ({ delayMs }));
+    for (const pauseMs of [100, 700, 1_500, 0]) {
+      await leave(bus, 7);
+      await bus.clock.sleep(pauseMs, forever);
+      const line = new RtuLine(bus.open, bus.clock);
+      const read = async (address: number): Promise<number> =>
+        Buffer.from(await line.ask(request(address, 1, 10_000), forever)).readUInt16BE(2);
+      expect(await Promise.all([3, 4, 5, 3, 4].map(read))).toEqual([1_003, 1_004, 1_005, 1_003, 1_004]);
+    }
+  });
+
+  test('is waited for where a unit leaves other functions unanswered, which fails no reading', async () => {
+    const { bus, read } = newBench((_, code) => (code === HOLDING ? { delayMs: 4_000 } : { isLost: true }));
+    await leave(bus, 7);
+    expect([await read(3, 1, 4_500), await read(4, 1, 4_500)]).toEqual([1_003, 1_004]);
+    expect(bus.asked.map(({ code }) => code)).toEqual([HOLDING, 4, HOLDING, HOLDING]);
   });
 
   test('holds up the first request alone, for a second, which does not count as its timeout', async () => {
