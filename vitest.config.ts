@@ -9,7 +9,7 @@ const patience = howMuch(30, 1);
 const experimental = { viteModuleRunner: false, nodeLoader: false };
 const shared = { experimental, testTimeout: 20_000 * patience, hookTimeout: 60_000 };
 /** Most of their time is waiting, for processes, boots and deadlines. */
-const waiting = { maxWorkers: 6, sequence: { groupOrder: 1 } };
+const waiting = { maxWorkers: 8, sequence: { groupOrder: 1 } };
 /** Tests of pure parts share a process: none has global state. */
 const quick = { ...shared, isolate: false, expect: { poll: { timeout: 15_000 } } };
 
