@@ -29,9 +29,11 @@ export async function setup(): Promise<() => Promise<void>> {
   const folder = await mkdtemp(join(tmpdir(), 'built-agent-'));
   await chmod(folder, 0o755); // some of its processes have the rights of another user
   const tree = join(folder, 'tree');
-  await buildTree({ out: tree, main: 'src/main.ts', arch: process.arch, node: process.execPath });
   const hosted = join(folder, 'hosted');
-  await bundle(hosted, 'test/fakes/machine/agent-host.ts', process.arch);
+  await Promise.all([
+    buildTree({ out: tree, main: 'src/main.ts', arch: process.arch, node: process.execPath }),
+    bundle(hosted, 'test/fakes/machine/agent-host.ts', process.arch),
+  ]);
   const cache = join(folder, 'compile-cache');
   await mkdir(cache);
   // the launcher uses the first; our programs without the launcher use the second
