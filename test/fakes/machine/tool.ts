@@ -3,6 +3,7 @@ import { runProgram } from '../../../src/system/processes/child-process.ts';
 interface ToolOptions {
   readonly timeoutMs?: number;
   readonly input?: string;
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 const never = new AbortController().signal;

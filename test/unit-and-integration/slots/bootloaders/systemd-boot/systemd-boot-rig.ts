@@ -43,7 +43,7 @@ export class SystemdBootRig implements BootRig {
       ['set-primary', 'A'],
       ['set-state', 'A', 'good'],
     ])
-      await tool([rig.handler, ...call]);
+      await tool([shipped, ...call], { env: rig.#places });
     await rig.boot();
     return rig;
   }
@@ -61,8 +61,10 @@ export class SystemdBootRig implements BootRig {
     return opened(this.#bootloader);
   }
 
-  get handler(): string {
-    return this.folder.file('handler');
+  /** Environment of the handler, with its directories. */
+  get #places() {
+    const { path } = this.folder;
+    return { ESP: join(path, 'esp'), DEVICES: path, EFIVARS: path };
   }
 
   get entries(): string {
@@ -71,8 +73,8 @@ export class SystemdBootRig implements BootRig {
 
   /** Calls the handler, with programs of this directory before the machine's own. Returns true if it succeeded. */
   async call(programs: string, ...args: readonly string[]): Promise<boolean> {
-    const path = `PATH=${programs}:/usr/sbin:/usr/bin:/sbin:/bin`;
-    const { exitCode } = await runProgram(['env', path, this.handler, ...args], { timeoutMs: 60_000 }, never);
+    const env = { ...this.#places, PATH: `${programs}:/usr/sbin:/usr/bin:/sbin:/bin` };
+    const { exitCode } = await runProgram([shipped, ...args], { timeoutMs: 60_000, env }, never);
     return exitCode === 0;
   }
 
@@ -105,15 +107,13 @@ export class SystemdBootRig implements BootRig {
   }
 
   async #connect(): Promise<void> {
-    const { path } = this.folder;
-    const script = `#!/bin/sh\nESP=${path}/esp DEVICES=${path} EFIVARS=${path} exec ${shipped} "$@"\n`;
-    await writeFile(this.handler, script, { mode: 0o755 });
-    const settings = { kind: 'custom', handler: this.handler, names: plainNames } as const;
+    const settings = { kind: 'custom', handler: shipped, names: plainNames } as const;
     this.#bootloader = await this.folder.bootloader(settings, { run: this.#run() });
   }
 
   #run(): RunProgram {
-    return poweredRun(this.power, ([, call]) => call?.startsWith('set-') === true);
+    const run = poweredRun(this.power, ([, call]) => call?.startsWith('set-') === true);
+    return async (command, options, signal) => run(command, { ...options, env: this.#places }, signal);
   }
 
   async #readEntries(): Promise<readonly Entry[]> {
