@@ -17,7 +17,7 @@ import type { Cell, CleanRun } from './fault-matrix.ts';
 
 describe.each(Object.entries(subjects))('a flash over %s', (name, subject) => {
   const rows: [string, Cell][] = [];
-  const places = Math.max(2, (subject.places ?? 32) / howMuch(1, 4, 8));
+  const places = Math.max(2, (subject.places ?? 32) / howMuch(1, 8));
   let clean: CleanRun = { counts: { 'to-board': 0, 'to-host': 0 }, acknowledgements: [] };
 
   beforeAll(async () => {
