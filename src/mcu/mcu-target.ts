@@ -36,6 +36,7 @@ export function createMcuTarget({ board, port, store, readImage: read }: McuTarg
   return {
     kind: 'mcu',
     name: board.name,
+    port,
     openFile: async (opening) => {
       await requirePort(board.name, port); // its absence would cost two reboots: into the trial, and back
       return openPayloadFile(store.payloadPath, opening, accept(opening.payload.fileName));

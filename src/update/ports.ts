@@ -90,7 +90,7 @@ export interface PayloadHeader {
   readonly fileName: string;
   /** A name of `[targets]`; `rootfs-image`: the only target of kind slots; `default`: the target of a raw image. */
   readonly target: { readonly name: string } | 'rootfs-image' | 'default';
-  /** Boards with a number are flashed one after the other, before those without, which are flashed in parallel. */
+  /** Boards with a number are flashed one after the other, before those without: in parallel, unless they share a port. */
   readonly order?: number | undefined;
   /** `sha256:` and the hex digest of the target's future content, as it was signed. Undefined for a raw image. */
   readonly digest?: string | undefined;
@@ -169,9 +169,10 @@ export interface SlotsTarget {
   copyInto(writer: PayloadWriter, slot: SlotName, sizeBytes: number, signal: AbortSignal): Promise<void>;
 }
 
-/** A board. */
+/** A board. Boards whose ports are one device are flashed one after the other. */
 export interface McuTarget extends InPlace {
   readonly kind: 'mcu';
+  readonly port: string;
 }
 
 /** A package of this system. Its scripts may restart the agent that installs it; asked again, it continues. */

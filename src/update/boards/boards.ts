@@ -1,4 +1,5 @@
 import { AgentError } from '../../system/errors.ts';
+import { deviceAt } from '../../system/files/same-device.ts';
 import { UpdateError } from '../errors.ts';
 import { evidenceOfKept } from '../evidence.ts';
 import type { FirmwareRecord, Installed, PhaseOf } from '../journal/state.ts';
@@ -18,9 +19,9 @@ export function hasBoards({ payloads }: FirmwareRecord): boolean {
 
 /**
  * Guarantee `one-version`: brings the boards of the update on trial to their new images, in the artifact's order; those
- * without an order in parallel. Boards flashed before an interruption are recognized. Throws the error of the first
- * board that fails. Packages come first, one after the other, and are checked again before each health check, since an
- * installed one may have been restored.
+ * without an order in parallel, unless they share a port. Boards flashed before an interruption are recognized. Throws
+ * the error of the first board that fails. Packages come first, one after the other, and are checked again before each
+ * health check, since an installed one may have been restored.
  */
 export async function flashBoards(phase: PhaseOf<'trial'>, ports: UpdatePorts): Promise<void> {
   const { journal } = ports;
@@ -40,9 +41,20 @@ export async function flashBoards(phase: PhaseOf<'trial'>, ports: UpdatePorts): 
     else await task.target.flash(payloadOf(task, ports), verified, ports.signal);
     if (isNew) await journal.append({ type: 'board-flashed', target: name });
   };
-  const ordered = tasks.filter((task) => task.order !== undefined).sort((a, b) => (a.order ?? 0) - (b.order ?? 0));
-  for (const task of ordered) await flashOne(task);
-  await allSettled(tasks.filter((task) => task.order === undefined).map(flashOne));
+  const inTurn = async (group: readonly BoardTask[]): Promise<void> => {
+    for (const task of group) await flashOne(task);
+  };
+  await inTurn(tasks.filter((task) => task.order !== undefined).sort((a, b) => (a.order ?? 0) - (b.order ?? 0)));
+  const groups = await byPort(tasks.filter((task) => task.order === undefined));
+  await allSettled(groups.map(inTurn));
+}
+
+/** Returns the boards on each port: images of one SMP server, or boards that reset commands select, may share one. */
+async function byPort(tasks: readonly BoardTask[]): Promise<readonly (readonly BoardTask[])[]> {
+  const portOf = async ({ target }: BoardTask): Promise<string> =>
+    target.kind === 'mcu' ? ((await deviceAt(target.port)) ?? target.port) : target.name;
+  const ports = await Promise.all(tasks.map(portOf));
+  return [...Map.groupBy(tasks, (task) => ports[tasks.indexOf(task)]).values()];
 }
 
 /**

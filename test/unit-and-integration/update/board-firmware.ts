@@ -5,8 +5,8 @@ import { sha256 } from '../../fakes/machine/memory/memory-slots.ts';
 /** Contents of an update, by target. */
 export type Contents = Readonly<Record<string, string>>;
 
-/** Stands for the firmware room: the text is the version's id. */
-export function openContents(firmware: Readonly<Record<string, Contents>>): OpenFirmware {
+/** Represents the module firmware: the encoded text is the version's ID. Without an order, boards are flashed in parallel. */
+export function openContents(firmware: Readonly<Record<string, Contents>>, isOrdered = true): OpenFirmware {
   return async (request, signal) => {
     await using transfer = await request.source.open(undefined, signal);
     let id = '';
@@ -15,7 +15,7 @@ export function openContents(firmware: Readonly<Record<string, Contents>>): Open
     const headers = contents.map(([name], index): PayloadHeader => ({
       fileName: name,
       target: { name },
-      order: index,
+      order: isOrdered ? index : undefined,
     }));
     const header: FirmwareHeader = {
       kind: 'artifact',

@@ -46,6 +46,7 @@ interface Kept {
 export class MemoryBoard implements Omit<McuTarget, 'kind'> {
   readonly kind: 'mcu' | 'package';
   readonly name: string;
+  port: string;
   readonly #power: Power;
   #payload: string;
   #partial: string | undefined;
@@ -72,6 +73,7 @@ export class MemoryBoard implements Omit<McuTarget, 'kind'> {
   ) {
     this.name = name;
     this.kind = kind;
+    this.port = `/dev/${name}`;
     this.running = image;
     this.#power = power;
     this.#payload = payload ?? '';
