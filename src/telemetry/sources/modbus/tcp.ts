@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 
+import { abortable } from '../../../system/abortable.ts';
 import { Dialing } from '../../../system/dialing.ts';
 import type { Destination } from '../../../system/dialing.ts';
 import { AgentError, describeError } from '../../../system/errors.ts';
@@ -22,6 +23,7 @@ export interface TcpRequest {
 const IDLE_MS = 5_000;
 /** A device that serves one connection may need a moment after the last one. */
 const AGAIN_MS = 100;
+const LONGEST_AGAIN_MS = 1_600;
 /**
  * The pauses before the first request of a connection. Some devices lose an earlier one, such as the dongles of Huawei's
  * inverters (influxdata/telegraf#11919, openhab/openhab-core#2926). A connection without any answer leads to the next pause.
@@ -29,6 +31,7 @@ const AGAIN_MS = 100;
 const WARM_UPS_MS = [0, 0, 1_000, 2_000];
 /** Late answers are few; a device that sends more of them is disconnected. */
 const MAX_OTHERS = 100;
+const MAX_UNREAD_BYTES = 128 * 1024;
 
 /**
  * A device, or a gateway to several, that is reached by TCP: one connection for all its registers, since many devices
@@ -44,6 +47,10 @@ export class TcpDevice implements Disposable {
   #socket: Socket | undefined;
   /** True once the device has answered on this connection. */
   #isAnswered = false;
+  /** True if the last request on this connection has no answer yet. */
+  #isSilent = false;
+  /** Called when something arrives, and when the connection ends. */
+  #onArrival = (): void => {};
   /** The number of connections without any answer. */
   #unanswered = 0;
   #unread: Buffer = Buffer.alloc(0);
@@ -92,49 +99,68 @@ export class TcpDevice implements Disposable {
     this.#dialing = undefined;
     socket.on('error', () => {}); // the reader gets it
     socket.on('timeout', () => socket.destroy());
+    socket.on('close', () => this.#onArrival());
+    socket.on('data', (chunk: Buffer) => {
+      if (this.#socket !== socket) return;
+      this.#unread = Buffer.concat([this.#unread, chunk]);
+      if (this.#unread.byteLength > MAX_UNREAD_BYTES) socket.destroy();
+      this.#onArrival();
+    });
     this.#socket = socket;
+    this.#isSilent = false;
     this.#isAnswered = false;
     const warmUpMs = WARM_UPS_MS[this.#unanswered % WARM_UPS_MS.length] ?? 0;
     if (warmUpMs > 0) await this.#clock.sleep(Math.min(warmUpMs, timeoutMs / 2), signal);
     return socket;
   }
 
-  /** Makes the request, and once more on another connection: the device may have closed an unused connection. */
+  /**
+   * Makes the request, and again on another connection if the device closes one: it may have found it unused, or may need
+   * a moment after the last one.
+   */
   async #patiently(request: TcpRequest, signal: AbortSignal): Promise<Uint8Array> {
-    for (let isLast = false; ; isLast = true) {
+    const endMs = this.#clock.monotonicMs() + request.timeoutMs;
+    for (let pauseMs = AGAIN_MS; ; pauseMs *= 2) {
       try {
         return await this.#exchange(request, signal);
       } catch (error) {
-        if (signal.aborted && this.#socket !== undefined && !this.#isAnswered) this.#unanswered += 1;
-        this[Symbol.dispose](); // an answer that is late has nowhere to go
+        this.#endAfter(signal);
         signal.throwIfAborted();
         if (error instanceof AgentError) throw error;
-        if (isLast) throw sourceFailed(this.#name, describeError(error), error);
+        if (pauseMs > LONGEST_AGAIN_MS || this.#clock.monotonicMs() + pauseMs >= endMs)
+          throw sourceFailed(this.#name, describeError(error), error);
       }
-      await this.#clock.sleep(AGAIN_MS, signal);
+      await this.#clock.sleep(pauseMs, signal);
     }
+  }
+
+  /** Closes the connection after a failure, except after a timeout of one unit while the device answers for others. */
+  #endAfter(signal: AbortSignal): void {
+    const isLate = signal.aborted && this.#socket !== undefined;
+    if (isLate && !this.#isAnswered) this.#unanswered += 1;
+    const isKept = isLate && this.#isAnswered && !this.#isSilent;
+    this.#isSilent = true;
+    if (!isKept) this[Symbol.dispose]();
   }
 
   async #exchange({ unit, pdu, timeoutMs }: TcpRequest, signal: AbortSignal): Promise<Uint8Array> {
     const socket = await this.#connect(timeoutMs, signal);
-    const cut = (): void => void socket.destroy();
-    signal.addEventListener('abort', cut, { once: true });
     socket.setTimeout(0);
     try {
       this.#transaction = (this.#transaction + 1) & 0xffff;
       this.#other = undefined;
       socket.write(tcpFrame(this.#transaction, unit, pdu));
-      const frame = await this.#frame(socket);
+      const frame = await this.#frame(socket, signal);
       this.#isAnswered = true;
+      this.#isSilent = false;
       return tcpPdu(frame, unit);
     } finally {
-      signal.removeEventListener('abort', cut);
       socket.setTimeout(IDLE_MS);
     }
   }
 
   /** Returns the frame with the number of the request. Those with another one are answers that came too late. */
-  async #frame(socket: Socket): Promise<Buffer> {
+  async #frame(socket: Socket, signal: AbortSignal): Promise<Buffer> {
     let others = 0;
     const next = (): Buffer | undefined => {
       while (this.#unread.byteLength >= tcpFrameLength(this.#unread)) {
@@ -147,11 +173,13 @@ export class TcpDevice implements Disposable {
       }
       return undefined;
     };
-    for await (const chunk of socket.iterator({ destroyOnReturn: false })) {
-      this.#unread = Buffer.concat([this.#unread, Buffer.from(chunk)]);
+    for (;;) {
       const frame = next();
       if (frame !== undefined) return frame;
+      if (socket.closed) throw socket.errored ?? new Error('the device closed the connection without an answer');
+      const arrival = Promise.withResolvers<void>();
+      this.#onArrival = arrival.resolve;
+      await abortable(arrival.promise, signal);
     }
-    throw new Error('the device closed the connection without an answer');
   }
 }

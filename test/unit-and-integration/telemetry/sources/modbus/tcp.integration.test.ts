@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+
 import { afterEach, describe, expect, test } from 'vitest';
 
 import { systemClock } from '../../../../../src/system/time/clock.ts';
@@ -147,6 +150,30 @@ test('does not ask a silent unit again and again while another one answers', asy
   expect(await read(1)).toBe(101);
   await expect(read(2)).rejects.toMatchObject({ code: 'source-timeout' });
   expect(server.asked).toEqual([1, 2, 1, 2, 1]);
+});
+
+// Regression: the timeout of a silent unit closed the connection, which the gateway needed a second to release.
+test('keeps the connection of a gateway whose one unit is silent', async () => {
+  const { server, devices } = await bench((index) => ({ isLost: index % 2 === 1 }), 1);
+  const read = async (number: number, timeoutMs: number): Promise<unknown> =>
+    devices
+      .tcpSource({ host: '127.0.0.1', port: server.port, timeoutMs }, { ...register, unit: number, address: number })
+      .read(forever);
+  for (let round = 0; round < 2; round += 1) {
+    expect(await read(1, 5_000)).toBe(101);
+    await expect(read(2, 300)).rejects.toMatchObject({ code: 'source-timeout' });
+  }
+  expect([await read(1, 5_000), server.connections]).toEqual([101, 1]);
+});
+
+test('waits for the connection of a device that releases it late', async () => {
+  const { server, read } = await bench(undefined, 1);
+  const other = connect(server.port, '127.0.0.1');
+  await once(other, 'connect');
+  const reading = read(1);
+  while (server.refused < 3) await systemClock.sleep(5, AbortSignal.timeout(60_000));
+  other.destroy();
+  expect(await reading).toBe(101);
 });
 
 test('names the unit that a gateway reports as missing, and keeps the connection', async () => {
