@@ -54,6 +54,7 @@ export function createMcuTarget({ board, port, store, readImage: read }: McuTarg
       if (kept?.payload !== payload.digest || !(await wasWritten(store, payload.digest))) return;
       await restoreImage({ board, store, onProgress: payload.onProgress, vouch }, kept, signal);
     },
+    holds: async (digest) => (await store.writing()) === undefined && payloadOn(await store.flashed()) === digest,
     keeps: async (digest) => {
       const kept = await intactBackup(store);
       return {

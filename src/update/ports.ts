@@ -173,6 +173,8 @@ export interface SlotsTarget {
 export interface McuTarget extends InPlace {
   readonly kind: 'mcu';
   readonly port: string;
+  /** True if the board has this payload according to its records, and no later write of it was started. */
+  holds(digest: string): Promise<boolean>;
 }
 
 /** A package of this system. Its scripts may restart the agent that installs it; asked again, it continues. */
@@ -192,9 +194,7 @@ interface InPlace {
    * first, once for each payload. May be repeated.
    */
   flash(payload: BoardPayload, evidence: Verified, signal: AbortSignal): Promise<void>;
-  /**
-   * Flashes what the board held before this payload; does nothing if the payload was never flashed. May be repeated.
-   */
+  /** Flashes the board's content from before this payload; does nothing if it was never flashed. May be repeated. */
   restore(payload: BoardPayload, vouch: VouchForKept, signal: AbortSignal): Promise<void>;
   /** Returns whether this payload can be flashed again, and whether the board's backup can be restored. */
   keeps(digest: string): Promise<KeptForBoard>;

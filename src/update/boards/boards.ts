@@ -1,4 +1,4 @@
-import { AgentError } from '../../system/errors.ts';
+import { AgentError, valueOrError } from '../../system/errors.ts';
 import { deviceAt } from '../../system/files/same-device.ts';
 import { UpdateError } from '../errors.ts';
 import { evidenceOfKept } from '../evidence.ts';
@@ -102,8 +102,14 @@ export function restoreFailureCode(firmware: FirmwareRecord): 'board-not-restore
 }
 
 async function undo(task: BoardTask, ports: UpdatePorts): Promise<void> {
-  if (task.back !== true) return task.target.restore(payloadOf(task, ports), evidenceOfKept, ports.signal);
-  return task.target.flash(payloadOf(task, ports), await readKept(task, ports.signal), ports.signal);
+  const { target, digest, back } = task;
+  if (back !== true) return target.restore(payloadOf(task, ports), evidenceOfKept, ports.signal);
+  const flash = async (): Promise<void> =>
+    target.flash(payloadOf(task, ports), await readKept(task, ports.signal), ports.signal);
+  const failure = await valueOrError(flash());
+  if (!(failure instanceof AgentError)) return;
+  const isUnchanged = target.kind === 'mcu' && (await target.holds(digest)); // and may be absent
+  if (!isUnchanged) throw failure;
 }
 
 type Payload = FirmwareRecord['payloads'][number];

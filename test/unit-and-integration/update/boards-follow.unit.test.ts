@@ -200,14 +200,16 @@ describe('an update of boards alone', () => {
   test('is rolled back after an earlier rollback that has to be undone first', async () => {
     const gateway = await gatewayAfter(['v1', 'v2', 'meter']);
     const meter = gateway.boards.get('meter');
-    if (meter !== undefined) meter.unplugged = true;
+    if (meter === undefined) throw new Error('no meter');
+    meter.failures = 1;
+    meter.onFailure = () => (meter.unplugged = true);
     const rollBack = async (): Promise<unknown> => {
       const ports = await gateway.ports();
       const deps = { ports, settle: async () => recoverUpdate(ports), deliver: async () => undefined };
       return rollBackManually({ reboot: true, force: false }, deps);
     };
     await expect(rollBack()).rejects.toMatchObject({ code: 'port-missing' });
-    if (meter !== undefined) meter.unplugged = false;
+    meter.unplugged = false;
     expect(await rollBack()).toMatchObject({ kind: 'installed', version: 'version v2' });
     expect(running(gateway)).toEqual(V2);
   });

@@ -112,6 +112,28 @@ describe('an update of gateway and boards', () => {
     expect(running(gateway)).toEqual(ALL_NEW);
   });
 
+  // Regression: the rollback waited for the absent meter, up to ten tries, though the update had not changed it.
+  test.each(['next', 'nextBoards'])('rolls back from %s without a board that it did not change', async (next) => {
+    const gateway = gatewayWith('both');
+    await gateway.run();
+    gateway.service.target = next;
+    const relay = gateway.boards.get('relay');
+    const meter = gateway.boards.get('meter');
+    if (relay === undefined || meter === undefined) throw new Error('a board is missing');
+    relay.failures = 1;
+    relay.onFailure = () => (meter.unplugged = true);
+    await gateway.look();
+    for (let boots = 0; boots < 2; boots += 1) {
+      gateway.start();
+      await gateway.settle();
+    }
+    expect((await gateway.journal()).state).toMatchObject({
+      phase: { kind: 'idle' },
+      lastOutcome: { outcome: 'rolled-back', code: 'board-timeout' },
+    });
+    expect(running(gateway)).toEqual(ALL_NEW);
+  });
+
   test('is tried again later if a board could not be reached, and blocked after three times', async () => {
     const gateway = gatewayWith('boards');
     const meter = gateway.boards.get('meter');

@@ -177,6 +177,10 @@ export class MemoryBoard implements Omit<McuTarget, 'kind'> {
     this.#payload = '';
   }
 
+  async holds(digest: string): Promise<boolean> {
+    return this.#onBoard === digest;
+  }
+
   async keeps(digest: string): Promise<KeptForBoard> {
     this.#settle();
     return { payload: this.#find(digest) !== undefined, before: this.#kept?.payload === digest };
