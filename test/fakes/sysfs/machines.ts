@@ -218,6 +218,16 @@ export function twoAdapters(numbers: readonly [number, number]): Machine {
   );
 }
 
+/** One device at each of two USB controllers; this boot gives their buses these `numbers`. Source: usb_register_bus() of Linux. */
+export function twoControllers(numbers: readonly [number, number]): Machine {
+  const cooler = (controller: number, temp1_input: string) => {
+    const bus = numbers[controller];
+    const place = `pci0000:00/0000:00:1${controller + 4}.0/usb${bus}/${bus}-3/${bus}-3:1.0/0003:1E71:1714.0003/hwmon`;
+    return hwmon(place, controller, { name: 'kraken', temp1_input });
+  };
+  return machine('drivers/usb/core/hcd.c of Linux', cooler(0, '21000'), cooler(1, '22000'));
+}
+
 /** A table of interfaces as proc_pid_net(5) describes /proc/net/dev: bytes received, then sent. */
 function netDev(rows: Readonly<Record<string, readonly [number, number]>>): Pick<Machine, 'files'> {
   const lines = Object.entries(rows).map(

@@ -90,7 +90,7 @@ export async function distinctNames(
 
 /**
  * Returns what stays with a device from boot to boot, the most telling first: its label, the addresses on its path (PCI,
- * USB, platform), the identifier of a drive, and its address on an I2C bus: alone, below such an address, and with the
+ * platform), the identifier of a drive, and its address on a bus (I2C, USB): alone, below another address, and with the
  * number of the bus, which lasts only if the device tree gives it.
  */
 async function placesOf({ directory }: KernelDevice, signal: AbortSignal): Promise<readonly string[]> {
@@ -102,18 +102,17 @@ async function placesOf({ directory }: KernelDevice, signal: AbortSignal): Promi
     paths.push(...(path?.split('/sys/devices/')[1] ?? '').split('/').toReversed());
   }
   const addresses = paths.filter((part) => address.test(part) && !counted.test(part));
-  const above = addresses.filter((part) => !onBus.test(part));
   const onBuses = addresses.filter((part) => onBus.test(part));
-  const bare = onBuses.map((part) => part.replace(onBus, ''));
-  const combined = bare.flatMap((part) => above.map((place) => `${place}/${part}`));
-  const all = [label, ...above, drive, ...bare, ...combined, ...onBuses];
+  const lasting = addresses.map((part) => part.replace(onBus, ''));
+  const combined = lasting.flatMap((part, index) => lasting.slice(index + 1).map((above) => `${above}/${part}`));
+  const all = [label, ...addresses.filter((part) => !onBus.test(part)), drive, ...lasting, ...combined, ...onBuses];
   return all.flatMap((place) => (place === undefined || place === '' ? [] : [place]));
 }
 
 /** `0000:02:00.0`, `1-0048`, `1-1.2:1.0`, `fe804000.i2c`, `coretemp.0`, `LNXTHERM:00`: with digits, and with signs. */
 const address = /^(?=.*\d)(?=.*[.:-])/;
-/** The number of an I2C bus, before the address of a device on it. */
-const onBus = /^\d+-(?=[\da-f]{4}$)/;
+/** The number of an I2C or USB bus, before the address of a device on it: `1-0048`, `1-1.2:1.0`. */
+const onBus = /^\d+-(?=[\da-f]{4}$|\d{1,3}(?:\.\d{1,3})*(?::[\d.]+)?$)/;
 /** Numbers in the order of detection: IIO devices, I2C buses, SCSI targets, HID devices, and `.auto` of the kernel. */
 const counted = /^iio:device|^i2c-\d|^target\d|^\d+:\d+:\d+:\d+$|^(?:[\dA-F]{4}:){2}[\dA-F]{4}\.[\dA-F]{4}$|\.auto$/;
 

@@ -83,11 +83,21 @@ describe('a name that several devices have', () => {
     using tree = new SysfsTree(machines.twoAdapters([3, 4]));
     const { found } = await scanKernel('iio', forever, tree.root);
     const names = found.map(({ title }) => title.replace(' in_voltage0', ''));
-    expect(names).toEqual(['ads1115@1-1.1:1.0/0048', 'ads1115@0049', 'ads1115@1-1.2:1.0']);
+    expect(names).toEqual(['ads1115@1.1:1.0/0048', 'ads1115@0049', 'ads1115@1.2:1.0']);
     for (const [index, value] of [1_000, 1_500, 2_000].entries()) {
       const source = (root: string): PolledSource => iioSource(names[index] ?? '', 'in_voltage0', root);
       expect(await read(machines.twoAdapters([4, 3]), source)).toBe(value);
     }
+  });
+
+  test('is proposed without the number of its USB bus, which a boot may change', async () => {
+    using tree = new SysfsTree(machines.twoControllers([1, 2]));
+    const { found } = await scanKernel('hwmon', forever, tree.root);
+    const names = found.map(({ title }) => title.replace(' temp1', ''));
+    expect(names).toEqual(['kraken@0000:00:14.0', 'kraken@0000:00:15.0']);
+    const next = machines.twoControllers([2, 1]);
+    const values = names.map(async (name) => read(next, (root) => hwmonSource(name, 'temp1', root)));
+    expect(await Promise.all(values)).toEqual([21, 22]);
   });
 
   test.each(['ads1115@1-0049', 'ads1115@0049', 'ads1115@30a30000.i2c/0049'])('is found as %s', async (name) => {
