@@ -7,7 +7,7 @@ import { LongestFirst } from './test/longest-first.ts';
 const patience = howMuch(30, 1);
 /** Node itself removes the types, as for a program run from source, so Vite need not transform each file. No module is mocked. */
 const experimental = { viteModuleRunner: false, nodeLoader: false };
-const shared = { experimental, testTimeout: 20_000 * patience, hookTimeout: 60_000 };
+const shared = { experimental, testTimeout: 60_000 * patience, hookTimeout: 60_000 };
 /** Most of their time is waiting, for processes, boots and deadlines. */
 const waiting = { maxWorkers: 8, sequence: { groupOrder: 1 } };
 /** Tests of pure parts share a process: none has global state. */
