@@ -73,7 +73,7 @@ describe('a file that is sent', () => {
     rig.client.install({ path: '/release.mender', file, ...asUsual }, () => {}, signal);
 
   test('comes no faster than it is read, and is not kept', async () => {
-    const file = large(256);
+    const file = large(64);
     let most = 0;
     let got = 0;
     await using rig = await controlRig(
