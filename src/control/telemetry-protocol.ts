@@ -8,8 +8,8 @@ import type { Infer } from './schema-parts.ts';
 const count = z.number();
 
 /**
- * `assumed`: the machine cannot report whether the clock was set, or not in time, and the time is plausible. `service`:
- * the machine cannot report it, and the time comes from the service's replies.
+ * `assumed`: the machine cannot report whether the clock was set, or no time server sets it and the service shows no time;
+ * the time is plausible. `service`: no time server sets the clock, and the time comes from the service's replies.
  */
 export const clockStates = ['unset', 'assumed', 'service', 'set'] as const;
 export type ClockState = (typeof clockStates)[number];

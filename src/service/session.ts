@@ -1,4 +1,4 @@
-import { AgentError, describeError } from '../system/errors.ts';
+import { AgentError, describeError, valueOrError } from '../system/errors.ts';
 import type { JsonText } from '../system/json-value.ts';
 import type { Log } from '../system/log/log.ts';
 import type { Clock } from '../system/time/clock.ts';
@@ -155,6 +155,13 @@ export class ServiceSession implements ProvisioningService {
       if (error instanceof AgentError) this.#note(error);
       throw error;
     }
+  }
+
+  /** Makes a request in one attempt, for the time in the reply. Returns true if the service replied, also by refusing. */
+  async requestTime(signal: AbortSignal): Promise<boolean> {
+    const reply = await valueOrError(this.#once(operations.currentVersion, {}, signal));
+    if (reply instanceof AgentError) this.#note(reply);
+    return !(reply instanceof AgentError) || (reply instanceof ServiceError && reply.isAnswer);
   }
 
   firmware(versionId: string): FirmwareSource {

@@ -9,6 +9,8 @@ export interface ValueService {
   postDatapoints(eventId: string, datapoints: JsonText, signal: AbortSignal): Promise<void>;
   setProperty(propertyId: string, value: JsonText, signal: AbortSignal): Promise<void>;
   property(propertyId: string, signal: AbortSignal): Promise<unknown>;
+  /** Makes a request whose reply shows the time of the service. Returns true if there was a reply. */
+  requestTime(signal: AbortSignal): Promise<boolean>;
 }
 
 export type SerialLine = LeasedLine;

@@ -92,6 +92,7 @@ export class Telemetry implements AsyncDisposable {
     this.#wallClock = new WallClock({
       ...deps,
       sinceBootMs: boot.sinceBootMs,
+      requestTime: async (signal) => this.#waiting() > 0 && deps.service.requestTime(signal),
       onSet: (startedAtMs) => this.#queue.learnClock(startedAtMs),
     });
     this.#maker = new SourceMaker({
@@ -239,11 +240,16 @@ export class Telemetry implements AsyncDisposable {
     return { event, value, class: pointClass, time };
   }
 
+  #waiting(): number {
+    const { pointsInMemory, pointsOnDisk } = this.#queue.figures();
+    return pointsInMemory + pointsOnDisk;
+  }
+
   #agentFigures(): Readonly<Record<string, unknown>> {
-    const { pointsInMemory, pointsOnDisk, dropped, flashBytesPerDay } = this.#queue.figures();
+    const { dropped, flashBytesPerDay } = this.#queue.figures();
     const { delivered, failedRequests } = this.#delivery.figures();
     return {
-      waiting: pointsInMemory + pointsOnDisk,
+      waiting: this.#waiting(),
       delivered,
       failedRequests,
       dropped: Object.values(dropped).reduce((sum, count) => sum + count, 0),

@@ -20,7 +20,7 @@ import type { Refusal } from './statuses.ts';
 import { mayBeWebPage } from './web-page.ts';
 
 export interface RestDeps extends TransportDeps {
-  /** Called with the time that the service's clock shows (milliseconds since the epoch), for each successful reply. */
+  /** Called with the time that the service's clock shows (milliseconds since the epoch), for each reply of its own, except a failure. */
   readonly onServiceTime?: ((atMs: number) => void) | undefined;
 }
 
@@ -126,7 +126,11 @@ export class RestTransport implements ServiceTransport {
   #accept(call: Call, exchange: Exchange, body: Uint8Array | undefined, jsonStart?: RegExp): void {
     if (body !== undefined && mayBeWebPage(exchange.headers, body, jsonStart))
       throw this.#errorOf(call, exchange, body, 'reply-web-page');
-    const serviceMs = serviceTimeMs(exchange.headers);
+    this.#noteTime(exchange);
+  }
+
+  #noteTime({ headers }: Exchange): void {
+    const serviceMs = serviceTimeMs(headers);
     if (serviceMs !== undefined) this.#deps.onServiceTime?.(serviceMs);
   }
 
@@ -169,7 +173,10 @@ export class RestTransport implements ServiceTransport {
     await using exchange = reply;
     const { status } = exchange;
     if (isSuccess(status)) return malformed(call.operation, `the status ${status} was not asked for`);
-    return this.#errorOf(call, exchange, (await readBeginning(exchange)).bytes);
+    const { bytes } = await readBeginning(exchange);
+    const refusal = this.#errorOf(call, exchange, bytes);
+    if (refusal.isAnswer && status < 500 && !mayBeWebPage(exchange.headers, bytes)) this.#noteTime(exchange);
+    return refusal;
   }
 
   #errorOf(call: Call, { status, headers }: Exchange, body: Uint8Array, code?: ServiceErrorCode): ServiceError {

@@ -23,6 +23,8 @@ export interface WallClockDeps {
   readonly clock: Clock;
   readonly sinceBootMs: () => number;
   readonly probe: ProbeSynchronization;
+  /** Asks the service for its time if datapoints wait for that. Returns true if the service replied. */
+  readonly requestTime: (signal: AbortSignal) => Promise<boolean>;
   readonly log: Log;
   /**
    * Called with the wall clock at the start of this boot, as soon as it is known, and again when it is known better.
@@ -33,7 +35,7 @@ export interface WallClockDeps {
 /** The pause then doubles each time, since each check starts a program. */
 const FIRST_PAUSE_MS = 5_000;
 const LONGEST_PAUSE_MS = { unset: 60_000, assumed: 3_600_000, service: 3_600_000 } as const;
-/** After this time a clock that looks right is believed, even if no time server was reached. */
+/** After this time a clock that looks right is believed if no time server was reached, and the service shows no time. */
 const PATIENCE_MS = 15 * 60_000;
 /** The tolerance for a reply, which shows whole seconds and was on its way for a while. */
 const AGREES_MS = 5_000;
@@ -48,6 +50,8 @@ export class WallClock {
   #state: ClockState = 'unset';
   #heard: ServiceTime | undefined;
   #wasProbed = false;
+  /** The service replied to a request for its time. */
+  #hasReplied = false;
   /** The start of this boot by the believed clock. Used while that is not the machine's clock. */
   #startedAtMs = 0;
 
@@ -89,6 +93,7 @@ export class WallClock {
       if (state === 'set') return;
       pauseMs = Math.min(pauseMs, LONGEST_PAUSE_MS[state]);
       await this.#deps.clock.sleep(pauseMs, signal);
+      if (state === 'unset' && (await this.#deps.requestTime(signal))) this.#hasReplied = true;
     }
   }
 
@@ -104,7 +109,7 @@ export class WallClock {
   #mayAssume(found: Synchronization): boolean {
     const { clock } = this.#deps;
     if (!isPlausible(clock.nowMs())) return false;
-    return found === 'unknown' || clock.monotonicMs() - this.#beganMs > PATIENCE_MS;
+    return found === 'unknown' || (this.#hasReplied && clock.monotonicMs() - this.#beganMs > PATIENCE_MS);
   }
 
   /**

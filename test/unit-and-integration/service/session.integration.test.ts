@@ -66,6 +66,16 @@ describe('a session with a real service and a real disk', () => {
     expect(service.world.things).toHaveLength(1);
   });
 
+  test('requests the time in one attempt, and gets it from a refusal, too', async () => {
+    service.fail({ operation: 'currentVersion', fault: { kind: 'status', status: 404 }, times: 1 });
+    service.fail({ operation: 'currentVersion', fault: { kind: 'reset' }, times: 1 });
+    const made = session();
+    const hadReply = [];
+    for (let request = 0; request < 3; request += 1) hadReply.push(await made.requestTime(signal));
+    expect(hadReply).toEqual([true, false, true]);
+    expect(service.callsOf('currentVersion')).toHaveLength(3);
+  });
+
   test('sets a damaged identity aside and activates', async () => {
     await writeFile(join(directory, 'identity.json'), '{"serialNumber":');
     expect(await session().thing(signal)).toMatchObject({ thingId: 'thing-1' });

@@ -6,17 +6,27 @@ import { describe, expect, test } from 'vitest';
 
 import { silentLog } from '../../../src/system/log/log.ts';
 import { WallClock, probeSynchronization } from '../../../src/telemetry/clock/clock.ts';
-import type { Synchronization } from '../../../src/telemetry/clock/clock.ts';
+import type { ServiceTime, Synchronization } from '../../../src/telemetry/clock/clock.ts';
 import { ManualClock } from '../../fakes/clock.ts';
 
 const forever = new AbortController().signal;
 
-function watch(found: () => Synchronization, clock = new ManualClock(), sinceBootMs = () => 60_000) {
+function watch(
+  found: () => Synchronization,
+  clock = new ManualClock(),
+  sinceBootMs = () => 60_000,
+  requestTime: () => ServiceTime | boolean = () => true,
+) {
   const starts: number[] = [];
-  const wall = new WallClock({
+  const wall: WallClock = new WallClock({
     clock,
     sinceBootMs,
     probe: async () => found(),
+    requestTime: async () => {
+      const time = requestTime();
+      if (typeof time === 'object') wall.onServiceTime(time);
+      return time !== false;
+    },
     log: silentLog,
     onSet: (startedAtMs) => starts.push(startedAtMs),
   });
@@ -46,13 +56,52 @@ test.each([0, Date.UTC(2021, 0, 1), Date.UTC(2106, 1, 7)])('a clock that shows %
   expect(wall.state).toBe('unset');
 });
 
-test('without a time server the clock is believed after a quarter of an hour, and better when one is reached', async () => {
+test('if no reply shows a time, the clock is believed after a quarter of an hour, until a time server is reached', async () => {
   const clock = new ManualClock();
   const began = clock.nowMs();
   const { wall, starts } = watch(() => (clock.nowMs() - began > 17 * 60_000 ? 'synchronized' : 'not-yet'), clock);
   await wall.run(forever);
   expect(wall.state).toBe('set');
   expect(starts.map((start) => Math.round((start + 60_000 - began) / 60_000))).toEqual([15, 17]);
+});
+
+// Regression: datapoints got the time of the unsynchronized clock after a quarter of an hour without a network.
+test.each(['reached after an hour', 'never reached'])('waits for the time of a service that is %s', async (when) => {
+  const clock = new ManualClock();
+  const [began, right] = [clock.monotonicMs(), Date.UTC(2030, 0, 1)];
+  const end = new AbortController();
+  const requestTime = (): ServiceTime | boolean => {
+    const { state } = wall;
+    expect(state).toBe('unset');
+    if (clock.monotonicMs() - began > 6 * 3_600_000) end.abort();
+    if (when === 'never reached' || clock.monotonicMs() - began < 3_600_000) return false;
+    end.abort();
+    return { atMs: right, monotonicMs: clock.monotonicMs() };
+  };
+  const { wall, starts } = watch(
+    () => 'not-yet',
+    clock,
+    () => clock.monotonicMs(),
+    requestTime,
+  );
+  await wall.run(end.signal).catch(() => {});
+  expect(starts).toEqual(when === 'never reached' ? [] : [right - clock.monotonicMs()]);
+});
+
+test('requests no time where a time server sets the clock in time', async () => {
+  let isSet = false;
+  const { wall } = watch(
+    () => (isSet ? 'synchronized' : 'not-yet'),
+    new ManualClock(),
+    () => 0,
+    () => {
+      expect(isSet).toBe(false); // the one request, before the second look
+      isSet = true;
+      return false;
+    },
+  );
+  await wall.run(forever);
+  expect(wall.state).toBe('set');
 });
 
 /** Regression in simulated weeks: it checked every five seconds, for ever, and each check starts a program. */

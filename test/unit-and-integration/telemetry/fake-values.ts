@@ -45,6 +45,10 @@ export class FakeValues implements ValueService {
     return this.properties.get(id);
   }
 
+  async requestTime(): Promise<boolean> {
+    return true;
+  }
+
   get accepted(): Posted[] {
     return this.posted.filter(({ code }) => code === undefined);
   }

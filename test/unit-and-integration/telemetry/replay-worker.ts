@@ -34,6 +34,7 @@ const service: ValueService = {
   },
   setProperty: async () => {},
   property: async () => undefined,
+  requestTime: async () => true,
 };
 
 const queue = new DatapointQueue({

@@ -92,7 +92,6 @@ test('datapoints of a gateway that starts in 1990 with an unsynchronized clock g
   expect(await gateway.json('queue', 'status')).toMatchObject({ clock: 'unset' });
   expect(service.callsOf('postDatapoints')).toEqual([]);
   service.clearFaults();
-  await gateway.run('--update-now'); // any request to the service
   const level = (): readonly { readonly at: string }[] => service.world.things[0]?.datapoints.get('level') ?? [];
   const signal = AbortSignal.timeout(60_000);
   while (level().length === 0) await systemClock.sleep(50, signal);

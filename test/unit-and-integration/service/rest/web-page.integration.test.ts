@@ -95,6 +95,19 @@ describe.each(pages)('%s', (_, fault) => {
   });
 });
 
+// The clock of a gateway without a time server may depend on the only reply that it gets.
+test.each<[string, FaultInput, boolean]>([
+  ['404', { kind: 'status', status: 404 }, true],
+  ['403', { kind: 'status', status: 403 }, true],
+  ['404 with a page', { kind: 'body', status: 404, text: '<html></html>' }, false],
+  ['503', { kind: 'status', status: 503 }, false],
+  ['407', { kind: 'status', status: 407 }, false],
+])('the time in a %s counts only if the service itself replies', async (_, fault, counts) => {
+  service.fail({ operation: 'currentVersion', fault });
+  await expect(transport.call(operations.currentVersion, thing, signal)).rejects.toThrow('status');
+  expect(times.map((atMs) => Math.abs(atMs - Date.now()) < 60_000)).toEqual(counts ? [true] : []);
+});
+
 test('a page does not end a download: it continues when the page is gone', async () => {
   const { byteLength } = await readFirmware();
   service.fail({ operation: 'firmware', fault: { kind: 'truncate', afterBytes: 50_000 } });
