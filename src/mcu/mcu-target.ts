@@ -110,9 +110,12 @@ export async function flashImage(
   const flashed = await store.flashed();
   const expected = flashed?.image;
   const { mayRead, over } = await backUpKnownImage(store, keepAs, flashed);
-  const keep: FlashRequest['keep'] = async (previous, changed) =>
+  const keep: FlashRequest['keep'] = async (previous, chip, changed) => {
     // the memory around a program that is only remembered may be blank
-    store.keep({ payload: keepAs, read: true, image: previous ?? expected, over, ...(previous && { changed }) });
+    const found =
+      previous === undefined ? { image: expected, chip: flashed?.chip } : { image: previous, chip, changed };
+    await store.keep({ payload: keepAs, read: true, over, ...found });
+  };
   const what = { image, digest, evidence, name, payload: keepAs };
   const isKept = mayRead && mayKeep !== false;
   return write({ board, store, onProgress }, { ...what, expected, keep: isKept ? keep : undefined, begun: 1 }, signal);
@@ -130,14 +133,26 @@ async function backUpKnownImage(
   const kept = await intactBackup(store);
   const wasCut = (await store.writing()) !== undefined;
   const onBoard = payloadOn(flashed);
-  if (kept?.payload === payload) {
-    const mayHoldIt = wasCut || onBoard === payload || (onBoard === undefined && kept.read);
-    return { mayRead: !mayHoldIt, over: kept.over };
-  }
-  const { over, ...known } = wasCut ? { read: false, ...kept } : { read: false, over: onBoard };
-  if (!wasCut && kept !== undefined && kept.payload === onBoard) await store.setBackupAside();
-  await store.keep({ payload, read: known.read, image: known.image ?? flashed?.image, over });
-  return { mayRead: !wasCut, over };
+  if (kept?.payload === payload) return { mayRead: !wasCut && !mayHold(payload, onBoard, kept), over: kept.over };
+  if (!wasCut && onBoard !== undefined && kept?.payload === onBoard) await store.setBackupAside();
+  const before = wasCut ? ofCutWrite(kept, flashed) : { ...rememberedOf(flashed), over: onBoard };
+  await store.keep({ payload, ...before });
+  return { mayRead: !wasCut, over: before.over };
+}
+
+/** Returns the content from before an interrupted write. */
+function ofCutWrite(kept: KeptImage | undefined, flashed: FlashedImage | undefined): Omit<KeptImage, 'payload'> {
+  const { read, image, chip } = kept?.image === undefined ? rememberedOf(flashed) : kept;
+  return { read, image, chip, over: kept?.over };
+}
+
+/** True if the board may hold the payload already, so that its content is not the one from before. */
+function mayHold(payload: string, onBoard: string | undefined, kept: KeptImage): boolean {
+  return onBoard === payload || (onBoard === undefined && kept.read);
+}
+
+function rememberedOf(flashed: FlashedImage | undefined): Pick<KeptImage, 'read' | 'image' | 'chip'> {
+  return { read: false, image: flashed?.image, chip: flashed?.chip };
 }
 
 /** Returns the backup, or undefined if there is none, or it is damaged. */
@@ -153,7 +168,7 @@ export async function restoreImage(
 ): Promise<FlashReport> {
   const image = kept && imageToRestore(kept);
   if (image !== undefined) {
-    const what = { ...vouchedFor(image, job), name: putBack, payload: kept?.over };
+    const what = { ...vouchedFor(image, job), name: putBack, payload: kept?.over, chip: kept?.chip };
     return write(job, { ...what, begun: 1, toStay: true }, signal);
   }
   throw new McuError(
@@ -175,7 +190,7 @@ export async function recoverBoard(job: BoardJob, signal: AbortSignal): Promise<
   const writing = await job.store.writing();
   if (writing === undefined) return undefined;
   const backup = await intactBackup(job.store);
-  const undone = { name: putBack, image: backup && imageToRestore(backup), payload: backup?.over };
+  const undone = { name: putBack, image: backup && imageToRestore(backup), payload: backup?.over, chip: backup?.chip };
   const { begun, ...unfinished } = writing === 'unreadable' ? { begun: 1, ...undone } : writing;
   const wanted = begun >= maxFinishes && undone.image !== undefined ? undone : unfinished;
   if (wanted.image === undefined || begun >= maxHeals) {
@@ -184,9 +199,9 @@ export async function recoverBoard(job: BoardJob, signal: AbortSignal): Promise<
       `${job.board.name}: a write was interrupted, and could not be finished automatically`,
     );
   }
-  const { name, payload } = wanted;
+  const { name, payload, chip } = wanted;
   const toStay = name === putBack ? true : undefined;
-  await write(job, { ...vouchedFor(wanted.image, job), name, payload, begun: begun + 1, toStay }, signal);
+  await write(job, { ...vouchedFor(wanted.image, job), name, payload, chip, begun: begun + 1, toStay }, signal);
   return name;
 }
 
@@ -197,7 +212,7 @@ function vouchedFor(image: Image, { board, vouch }: BoardJob): Pick<Write, 'imag
   return { image, digest, evidence };
 }
 
-interface Write extends Pick<FlashRequest, 'image' | 'expected' | 'keep' | 'toStay'> {
+interface Write extends Pick<FlashRequest, 'image' | 'chip' | 'expected' | 'keep' | 'toStay'> {
   /** The digest of the payload or file from which the image was read, or of the image itself. The evidence names it. */
   readonly digest: string;
   readonly evidence: Verified;
@@ -220,7 +235,8 @@ async function write(
   const { image } = request;
   assert(evidence.digest === digest, `${board.name}: the evidence is of ${evidence.digest}, and not of ${digest}`);
   const now = (): string => new Date(board.clock.nowMs()).toISOString();
-  const beforeWriting = async (): Promise<void> => store.beginWriting({ name, payload, at: now(), begun, image });
+  const beforeWriting = async (chip: string): Promise<void> =>
+    store.beginWriting({ name, payload, chip, at: now(), begun, image });
   const onProgress: FlashRequest['onProgress'] = ({ phase, ...progress }) =>
     job.onProgress({ board: board.name, step: phase, ...progress });
   const report = await flash({ ...request, beforeWriting, onProgress }, board, signal);

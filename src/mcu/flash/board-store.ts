@@ -51,6 +51,7 @@ const keptParts = {
     .optional(),
   /** The payload, or other word, whose program is kept here. */
   over: z.string().optional(),
+  chip: z.string().optional(),
 };
 
 /** Without an image it is strict, since an unknown member may be an image under a damaged name. */
@@ -78,6 +79,7 @@ const writingSchema = z.object({
   /** The name that people see. */
   name: z.string(),
   payload: payloadOnBoard,
+  chip: z.string().optional(),
   at: z.string(),
   /** The number of interrupted attempts to write this image. */
   begun: z.number(),

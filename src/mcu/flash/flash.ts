@@ -37,6 +37,8 @@ export interface FlashRequest {
   readonly image: Image;
   /** The image that the board probably holds: the one flashed last. A wrong guess only costs time. */
   readonly expected?: Image | undefined;
+  /** The name of the chip that the image was read from, or half written to. No other is flashed. */
+  readonly chip?: string | undefined;
   /** The image stays, without a trial by its bootloader: the board falls back to it. */
   readonly toStay?: true | undefined;
   /**
@@ -44,11 +46,16 @@ export interface FlashRequest {
    * parts of the memory that will change or hold the program. The image is undefined if there is none to restore, since
    * the memory was blank, or parked by an interrupted flash.
    */
-  readonly keep?: ((previous: Image | undefined, changed?: readonly Region[]) => Promise<void>) | undefined;
+  readonly keep?:
+    | ((previous: Image | undefined, chip: string, changed?: readonly Region[]) => Promise<void>)
+    | undefined;
   /** Called and awaited before the first change of the board; not called if it already holds the image. */
-  readonly beforeWriting?: (() => Promise<void>) | undefined;
+  readonly beforeWriting?: ((chip: string) => Promise<void>) | undefined;
   readonly onProgress?: OnFlashProgress | undefined;
 }
+
+/** A request whose board is connected. */
+export type ConnectedRequest = Omit<FlashRequest, 'beforeWriting'> & { readonly beforeWriting: () => Promise<void> };
 
 export interface FlashReport {
   readonly chip: Chip;
@@ -91,12 +98,16 @@ export async function flash(request: FlashRequest, board: Board, signal: AbortSi
   const report = request.onProgress ?? ((): void => {});
   report({ phase: 'connecting', doneBytes: 0, totalBytes: request.image.sizeBytes });
   return connected(board, signal, async (connection) => {
+    const { name } = connection.session.chip;
+    if (request.chip !== undefined && request.chip !== name) {
+      throw new McuError('board-changed', `${name} answers, and the image is of ${request.chip}`);
+    }
     checkFits(request.image, connection.session.chip);
     // a backup is restored, whatever it holds
     if (request.toStay !== true) connection.session.chip.checkStart?.(request.image);
     const beforeWriting = async (): Promise<void> => {
       report({ phase: 'writing', doneBytes: 0, totalBytes: request.image.sizeBytes });
-      await request.beforeWriting?.();
+      await request.beforeWriting?.(name);
       connection.isWriting = true;
     };
     const { rewritten, isStarted, ...outcome } =
@@ -227,7 +238,7 @@ export type Outcome = Pick<FlashReport, 'unitsWritten' | 'unitsTotal' | 'known'>
 
 async function flashMemory(
   connection: Connection,
-  { image, expected, keep, toStay, beforeWriting }: FlashRequest,
+  { image, expected, keep, toStay, beforeWriting }: ConnectedRequest,
   report: OnFlashProgress,
   signal: AbortSignal,
 ): Promise<Outcome> {
@@ -242,10 +253,10 @@ async function flashMemory(
     const bytes = await readOfOneBoard(connection, async () => memory.read(chip.application, onBytes, signal));
     const previous = isParked(bytes, parked) ? undefined : imageOfMemory(bytes, start);
     const changed = [...job.units, ...(expected === undefined ? [] : memory.unitsOf(expected))];
-    await keep(previous, memory.programAround(changed, bytes));
+    await keep(previous, chip.name, memory.programAround(changed, bytes));
     known = { kind: 'read', memory: bytes, start };
   }
-  if (plan.before !== undefined) await keep?.(plan.before);
+  if (plan.before !== undefined) await keep?.(plan.before, memory.session.chip.name);
   await job.bringUpToDate(known, beforeWriting, signal);
   return {
     unitsWritten: job.unitsWritten,

@@ -2,7 +2,7 @@ import type { Connection } from '../connection.ts';
 import { McuError } from '../errors.ts';
 import type { Image } from '../images/image.ts';
 import type { Conversation, Standing, UploadSession } from '../protocol.ts';
-import type { FlashReport, FlashRequest, OnFlashProgress, Outcome } from './flash.ts';
+import type { ConnectedRequest, FlashReport, OnFlashProgress, Outcome } from './flash.ts';
 
 /** The flashing fails after this number of uploads from which the board has kept nothing right. */
 const maxUploads = 4;
@@ -15,7 +15,7 @@ const maxRestarts = 4;
  */
 export class UploadJob {
   readonly #connection: Connection;
-  readonly #request: FlashRequest;
+  readonly #request: ConnectedRequest;
   readonly #report: OnFlashProgress;
   #uploads = 0;
   #restarts = 0;
@@ -23,7 +23,7 @@ export class UploadJob {
   /** True if the application runs since the last step. To start it again would end a trial. */
   #isStarted = false;
 
-  constructor(connection: Connection, request: FlashRequest, report: OnFlashProgress) {
+  constructor(connection: Connection, request: ConnectedRequest, report: OnFlashProgress) {
     this.#connection = connection;
     this.#request = request;
     this.#report = report;
@@ -82,7 +82,7 @@ export class UploadJob {
     const { running } = uploadSession(this.#connection);
     if (keep === undefined || running === undefined) return;
     const before = await this.#run((session) => session.running?.(expected), signal);
-    if (before !== undefined) await keep(before);
+    if (before !== undefined) await keep(before, this.#connection.session.chip.name);
   }
 
   async #upload(signal: AbortSignal): Promise<void> {
@@ -90,7 +90,7 @@ export class UploadJob {
       throw new McuError('board-mismatch', 'the board does not hold the image that was sent');
     }
     const { image } = this.#request;
-    await this.#request.beforeWriting?.();
+    await this.#request.beforeWriting();
     this.#uploads += 1;
     this.#isStarted = false;
     const onBytes = (doneBytes: number): void =>
@@ -100,7 +100,7 @@ export class UploadJob {
 
   async #select(signal: AbortSignal): Promise<void> {
     const { image, toStay } = this.#request;
-    await this.#request.beforeWriting?.();
+    await this.#request.beforeWriting();
     this.#wasSelected = true;
     this.#isStarted = false;
     await this.#run((session) => session.select?.(image, toStay === true), signal);

@@ -277,3 +277,31 @@ describe('a restore yields the whole former program', () => {
     expect(Buffer.compare(bench.model.memory, long)).toBe(0);
   });
 });
+
+// Regression: the program of an ATmega328P was written into an ATmega644P that had taken its place.
+test('a backup is not restored to another chip', async () => {
+  const [bench, installed] = await installedTwice();
+  const kept = await bench.store.kept();
+  if (kept === undefined) throw new Error('there is no backup');
+  expect(kept.chip).toBe('ATmega328P');
+  await bench.store.keep({ ...kept, chip: 'ATmega644P' });
+  await expect(bench.target.restore(installed, evidenceOfKept, signal)).rejects.toMatchObject({
+    code: 'board-changed',
+    message: 'board: ATmega328P answers, and the image is of ATmega644P',
+  });
+  expect(held(bench)).toBe('second');
+});
+
+test('an interrupted write is not finished on another chip', async () => {
+  const [bench] = await installedTwice();
+  const { board, store, model } = bench;
+  const trial = await stage(bench, third);
+  model.dieAtWrite(3, false);
+  await expect(flash(bench, trial)).rejects.toMatchObject({ code: 'board-timeout' });
+  model.power(bench.port.clock.monotonicMs());
+  const writing = await store.writing();
+  if (writing === undefined || writing === 'unreadable') throw new Error('no write was interrupted');
+  await store.beginWriting({ ...writing, chip: 'ATmega644P' });
+  const job = { board, store, onProgress: () => {}, vouch: evidenceOfKept };
+  await expect(recoverBoard(job, signal)).rejects.toMatchObject({ code: 'board-changed' });
+});
