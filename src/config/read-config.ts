@@ -98,7 +98,7 @@ export function sortByLine(problems: readonly ConfigProblem[]): readonly ConfigP
 }
 
 /** Returns the next command to run. */
-function fixHint(path: string): string {
+export function fixHint(path: string): string {
   const which = path === DEFAULT_CONFIG_PATH ? '' : ` --config ${path}`;
   return `correct the file, then try it with: agent${which} config check`;
 }

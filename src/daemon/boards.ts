@@ -130,8 +130,9 @@ export class LocalBoards {
     onEvent({ kind: 'phase', phase: 'flashing', detail: name });
     const job = { board, store, onProgress: progressTo(onEvent), vouch: evidenceOfKept };
     // not as the end of a trial: done twice, it restores the same image
-    const { known } = await restoreImage(job, { ...kept, over: undefined }, signal);
-    return { kind: 'flashed', version: 'what it held before', board: name, known };
+    const { known, unitsWritten } = await restoreImage(job, { ...kept, over: undefined }, signal);
+    const unchanged = unitsWritten === 0 && { unchanged: true };
+    return { kind: 'flashed', version: 'what it held before', board: name, known, ...unchanged };
   }
 
   /**

@@ -4,7 +4,7 @@ import { allowedCounts, countHits, findHits } from './lint.ts';
 import { markdownTexts, projectTexts, sourceTexts } from './texts.ts';
 
 describe('the texts of the project', () => {
-  test('hit each pattern of the language guide at most as often as recorded (node test/language/lint.ts --lower)', () => {
+  test('hit each pattern of the language guide at most as often as recorded (npx node test/language/lint.ts --lower)', () => {
     const allowed = allowedCounts();
     const hits = findHits(projectTexts());
     const more = Object.entries(countHits(hits)).flatMap(([module, counts]) =>

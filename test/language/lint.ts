@@ -45,7 +45,7 @@ export function allowedCounts(): Counts {
   return JSON.parse(readFileSync(countsPath, 'utf8')) as Counts;
 }
 
-/** `node test/language/lint.ts [--lower] [PATH…]`: prints the hits below these paths, or lowers the allowed counts. */
+/** `npx node test/language/lint.ts [--lower] [PATH…]`: prints the hits below these paths, or lowers the allowed counts. */
 function main(words: readonly string[]): void {
   const hits = findHits(projectTexts());
   if (words.includes('--lower')) {

@@ -24,7 +24,8 @@ export function parseToml(text: string): Record<string, unknown> {
     // The parser reports the end of a line in an unclosed string as a control character.
     const meant = said.includes('control characters') ? `${said}; is the quote that ends one missing?` : said;
     const advice = said.includes('losslessly') ? '; write a number beyond 2^53 with .0 at its end' : '';
-    throw new TomlSyntaxError(meant + advice, error.line, error.column);
+    const unquoted = said === 'invalid value' ? '; a text needs quotes' : '';
+    throw new TomlSyntaxError(meant + advice + unquoted, error.line, error.column);
   }
 }
 

@@ -162,7 +162,16 @@ function parseJson(text: string): unknown {
   return value;
 }
 
+/** This program only makes requests of its own version, so a daemon that does not know one is older. */
+const olderDaemon: ReadonlySet<string> = new Set(['control-route-unknown', 'control-method-wrong']);
+const restartOlder = {
+  message: 'the daemon is older than this program, and does not know this request',
+  advice: 'restart the daemon: systemctl restart thing-agent',
+};
+
 function asError(value: unknown): AgentError {
   const parsed = errorReply.safeParse(value);
-  return parsed.success ? new ReportedFailure(parsed.data.error) : replyInvalid('unknown error format');
+  if (!parsed.success) return replyInvalid('unknown error format');
+  const { error } = parsed.data;
+  return new ReportedFailure(olderDaemon.has(error.code) ? { ...error, ...restartOlder } : error);
 }

@@ -122,7 +122,10 @@ const problemSteps: Readonly<Record<Problem, StepOf>> = {
   'journal-lost': ({ phase }) =>
     phase === 'lost' ? doctor : { act: 'compare the assigned version with agent history', ...reinstall },
   'trust-list-damaged': () => ({ act: 'release a trust list with a higher number' }),
-  'no-trusted-key': () => ({ act: 'add the public key of your releases to [trust] keys' }),
+  'no-trusted-key': ({ warnings }) => {
+    const fix = warnings.map((text) => /fix it with: (.*)$/.exec(text)?.[1]).find((command) => command !== undefined);
+    return { act: fix ?? 'add the public key of your releases to [trust] keys' };
+  },
   'no-daemon': ({ phase }) => ({ act: 'systemctl start thing-agent', ...(phase === 'trial' && decide) }),
   'daemon-starting': () => ({ or: 'see its log: journalctl -u thing-agent' }),
   'daemon-unresponsive': () => ({ act: 'systemctl restart thing-agent' }),

@@ -7,7 +7,7 @@ import type { Config } from '../../config/config.ts';
 import type { Finding } from '../../config/cross-check.ts';
 import { ConfigError } from '../../config/errors.ts';
 import { loadConfig } from '../../config/load-config.ts';
-import { readConfigText, withLines } from '../../config/read-config.ts';
+import { fixHint, readConfigText, withLines } from '../../config/read-config.ts';
 import { createBootloader, checkBootStorage } from '../../slots/bootloaders/create-bootloader.ts';
 import { findPersistence } from '../../slots/volatile-state.ts';
 import { findSerialNumber } from '../../system/device/serial-number.ts';
@@ -37,7 +37,7 @@ export async function checkOnGateway(
 ): Promise<ConfigCheck> {
   const isRoots = ourUid !== ROOT && (await ownerOf(path)) === ROOT;
   const { problems, warnings } = await checkConfig(path, environment, { kind: 'gateway', findSerialNumber, isRoots });
-  if (problems.length > 0) throw new ConfigError('config-invalid', path, problems);
+  if (problems.length > 0) throw new ConfigError('config-invalid', path, problems, fixHint(path));
   const { config } = await loadConfig(path, environment);
   await examineLocalTime({ clock: systemClock }, signal);
   await refuseMisplacedState(config);
@@ -48,7 +48,8 @@ export async function checkOnGateway(
   told.push(...withLines(await doubtsOfUnits(config, signal), text).map(({ message }) => message));
   if (isRoots) return { path, warnings: config.targets.some(hasBootloader) ? [...told, BOOT_NOT_ASKED] : told };
   const boot = await checkBootEnvironment(config, signal);
-  if (boot.problems.length > 0) throw new ConfigError('config-invalid', path, withLines(boot.problems, text));
+  if (boot.problems.length > 0)
+    throw new ConfigError('config-invalid', path, withLines(boot.problems, text), fixHint(path));
   return { path, warnings: [...told, ...withLines(boot.warnings, text).map(({ message }) => message)] };
 }
 

@@ -1,15 +1,20 @@
 const MAX_KEPT = 64;
 
-/** The rate of readings, computed from the last ones. For a source that has fallen silent it goes down. */
+/**
+ * The rate of readings, computed from the last ones. For a source that has fallen silent it goes down. The first reading
+ * does not count, since it is taken at the start, and the next ones in their own rhythm.
+ */
 export class ReadingRate {
   #timesMs: number[] = [];
+  #hasBegun = false;
 
   note(atMs: number): void {
-    this.#timesMs.push(atMs);
+    if (this.#hasBegun) this.#timesMs.push(atMs);
+    this.#hasBegun = true;
     if (this.#timesMs.length > MAX_KEPT) this.#timesMs.shift();
   }
 
-  /** Returns undefined if there were fewer than two readings. */
+  /** Returns undefined if there were fewer than three readings. */
   perMinute(nowMs: number): number | undefined {
     const [firstMs] = this.#timesMs;
     const lastMs = this.#timesMs.at(-1);

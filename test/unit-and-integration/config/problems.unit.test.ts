@@ -293,6 +293,10 @@ describe('the error', () => {
     expect(error.message).toContain('is the quote that ends one missing?');
   });
 
+  test('of a text without quotes asks for them', () => {
+    expect(errorOf('[device]\nlabel = hall 3\n').message).toContain('a text needs quotes');
+  });
+
   test('explains how to write an integer beyond 2^53', () => {
     const error = errorOf('[[sensors]]\nignore = [18446744073709551615]\n');
     expect(error.message).toContain('write a number beyond 2^53 with .0 at its end');

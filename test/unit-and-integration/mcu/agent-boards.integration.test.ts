@@ -170,6 +170,7 @@ describe.each(howMuch<readonly (typeof ways)[number][]>(ways, [ways[0]]))('agent
     expect(await gateway.json('mcu', 'flash', 'meter', file, '--plan')).toMatchObject({ unitsDifferent: 0 });
     expect(await gateway.run('mcu', 'restore', 'meter')).toMatchObject({ exitCode: 0 });
     expect(await programOf(meter)).toBe('old');
+    expect((await gateway.run('mcu', 'restore', 'meter')).stdout).toContain('Nothing to do: meter runs');
     expect(await gateway.run('mcu', 'reset', 'meter')).toMatchObject({ exitCode: 0, stdout: 'Restarted: meter.\n' });
     expect((await gateway.run('mcu', 'list')).stdout).toMatch(/relay .*not connected/);
     const { findings } = (await gateway.json('doctor')) as { readonly findings: readonly unknown[] };

@@ -77,7 +77,7 @@ test('shows since when a source fails, with which code, and its last reading', a
   await made.once(forever);
   expect(made.details).toMatchObject({
     lastReading: 5,
-    perMinute: 4,
+    perMinute: 3,
     lastErrorCode: 'source-failed',
     failingForMs: 10_000,
   });

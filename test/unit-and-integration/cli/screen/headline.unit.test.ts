@@ -176,6 +176,15 @@ test.each([
   expect(nextStepOf(report).text).toBe(`see its steps: agent log, or ${way}`);
 });
 
+// Regression: "add the public key of your releases", of a key that is configured, but not trusted.
+test('names the command that makes a trusted key acceptable', () => {
+  const fix = 'chmod go-w /keys';
+  const warnings = ['the clock is not set', `/keys/a.pem is not trusted: /keys can be changed; fix it with: ${fix}`];
+  const report = { ...calmStatus, problems: ['no-trusted-key' as const], state: undefined };
+  expect(nextStepOf({ ...report, warnings }).text).toBe(fix);
+  expect(nextStepOf(report).text).toBe('add the public key of your releases to [trust] keys');
+});
+
 // Regression: exit code 1 while "To do" was "nothing" (on hold, rolled back, interrupted), and 0 for a trial that no
 // daemon checks.
 describe('the exit code and what to do', () => {

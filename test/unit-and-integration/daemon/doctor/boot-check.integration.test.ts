@@ -51,6 +51,7 @@ describe('agent config check of a handler', () => {
     const end = await check();
     const told = /config\.toml:\d+: targets\.gateway\.bootloader: .*get-primary prints "somewhere"/;
     expect(end).toMatchObject({ exitCode: 78, stdout: matching(told) });
+    expect(end.stdout.replaceAll(/\s+/g, ' ')).toContain(`agent --config ${gateway.configFile} config check`);
   });
 });
 

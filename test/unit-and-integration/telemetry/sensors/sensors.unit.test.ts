@@ -31,6 +31,13 @@ test('the rate covers the last readings, and falls during silence', () => {
   expect(pace.perMinute(1_064_000)).toBe(30);
 });
 
+// Regression: "61.9 a minute" of a reading every three seconds.
+test('the rate leaves out the interval after the start', () => {
+  const pace = new ReadingRate();
+  for (const atMs of [0, 970, 3_970]) pace.note(atMs);
+  expect(pace.perMinute(3_970)).toBe(20);
+});
+
 test.each([
   [hwmon('temp1'), '°C'],
   [hwmon('in0'), 'V'],
