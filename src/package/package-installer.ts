@@ -16,6 +16,7 @@ export interface PackageReplacement {
   readonly package: string;
   readonly want: string;
   readonly otherwise: string | undefined;
+  readonly isRestore?: boolean;
 }
 
 /**
@@ -95,15 +96,13 @@ export class PackageInstaller {
 
   /**
    * Requests a replacement, and waits for its result. The installer does it once, however often it is requested: the
-   * agent may be killed while it waits, and then requests it again. A replacement whose result is `broken` is done again.
+   * agent may be killed while it waits, and then requests it again. A replacement whose result is `broken` is done again, and so
+   * is a restore that failed: another dpkg or a full disk may have been the reason.
    */
   async exchange(exchange: PackageReplacement, onWait: () => void, signal: AbortSignal): Promise<ExchangeResult> {
     const { clock, installMs } = this.#options;
-    const asked = await this.#request();
-    const isSame = asked?.want === exchange.want && asked.otherwise === exchange.otherwise;
-    const isAsked = isSame && (await this.#result(asked.id))?.word !== 'broken';
-    const id = isAsked ? asked.id : randomUUID();
-    if (!isAsked) await this.#ask(exchange, id);
+    const id = (await this.#idOf(exchange)) ?? randomUUID();
+    if ((await this.#request())?.id !== id) await this.#ask(exchange, id);
     const endMs = clock.monotonicMs() + EXCHANGES * installMs + MARGIN_MS;
     let startMs = clock.monotonicMs();
     while (clock.monotonicMs() < endMs) {
@@ -123,6 +122,14 @@ export class PackageInstaller {
       'package-installer-unavailable',
       `${exchange.package}: no end of its installation was heard of`,
     );
+  }
+
+  /** Returns the id of the last request, if it was for this replacement and need not be made again. */
+  async #idOf({ want, otherwise, isRestore = false }: PackageReplacement): Promise<string | undefined> {
+    const asked = await this.#request();
+    if (asked?.want !== want || asked.otherwise !== otherwise) return undefined;
+    const word = (await this.#result(asked.id))?.word ?? 'installed';
+    return word === 'broken' || (isRestore && word !== 'installed') ? undefined : asked.id;
   }
 
   async #ask({ package: name, want, otherwise }: PackageReplacement, id: string): Promise<void> {

@@ -96,7 +96,7 @@ async function restorePrevious(place: Place, { digest, onProgress }: BoardPayloa
   if (before === undefined || !(await mayInstall(place, digest, before))) return;
   const tell = (): void => onProgress({ board: name, step: 'restoring', doneBytes: 0, totalBytes: 0 });
   const otherwise = (await store.holds(digest)) ? digest : undefined;
-  const result = await replace(place, { want: before, otherwise }, tell, signal);
+  const result = await replace(place, { want: before, otherwise, isRestore: true }, tell, signal);
   if (result.word !== 'installed') throw new PackageError('package-not-restored', `${name}: ${result.why}`);
 }
 
@@ -140,11 +140,12 @@ async function installedByAgent(
 /** Lets the installer replace the package, and records what dpkg reports as installed then. */
 async function replace(
   { name, package: known, store, guard, run }: Place,
-  { want, otherwise }: Omit<PackageReplacement, 'package'>,
+  exchange: Omit<PackageReplacement, 'package'>,
   onWait: () => void,
   signal: AbortSignal,
 ): Promise<ExchangeResult> {
-  const result = await guard.exchange({ package: known, want, otherwise }, onWait, signal);
+  const { want, otherwise } = exchange;
+  const result = await guard.exchange({ package: known, ...exchange }, onWait, signal);
   const stands = result.word === 'installed' ? want : otherwise;
   if (result.word === 'broken' || stands === undefined || stands === ABSENT) {
     await store.recordInstalled(undefined);

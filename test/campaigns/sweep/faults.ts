@@ -26,6 +26,8 @@ export const faultKinds = [
   'reboot-refused',
   /** The board falls silent while it is being flashed. */
   'board-timeout',
+  /** dpkg does nothing, since another one is at work, or the disk is full. */
+  'dpkg-failed',
   /** At a start: a bit of a slot that is being staged is another one. */
   'rot',
   /** At a start: the journal's file is garbage. */

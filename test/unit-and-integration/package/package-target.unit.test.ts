@@ -225,6 +225,18 @@ describe('a rollback', () => {
 
   // Regression, found by the sweep: the newer version was to stay by the journal, and then the package installer
   // found its request.
+  test('is tried again after dpkg rejected it', async () => {
+    await installWell(newer);
+    dpkg.refused.add(digestOf(Buffer.concat([older, Buffer.from('packed again\n')])));
+    for (let attempt = 0; attempt < 2; attempt += 1)
+      await expect(target.restore(payload(newer), evidenceOfKept, signal)).rejects.toMatchObject({
+        code: 'package-not-restored',
+      });
+    dpkg.refused.clear();
+    await target.restore(payload(newer), evidenceOfKept, signal);
+    expect(dpkg.version).toBe('1.0');
+  });
+
   test('that a killed agent requested is dropped once the package is to stay', async () => {
     await installWell(newer);
     target = newTarget(async () => {

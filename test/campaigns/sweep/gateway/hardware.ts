@@ -142,6 +142,7 @@ export class Hardware {
       return isFailing ? 'EIO' : undefined;
     };
     for (const pair of this.pairs) pair.trouble = () => faults.strikes('slot-error');
+    this.app.trouble = () => faults.strikes('dpkg-failed');
     this.boot.trouble = () => faults.strikes('boot-write');
     this.boot.cannotSave = () => faults.strikes('boot-save');
   }

@@ -54,6 +54,8 @@ export class PackageMachine {
   #watches = false;
   /** By the script of a package. */
   #agentEnded = false;
+  /** Asked before each installation: true if dpkg fails. */
+  trouble = (): boolean => false;
 
   constructor(power: Power, random: () => number, phase: () => string | undefined, memory: PackageMemory) {
     this.#power = power;
@@ -131,11 +133,15 @@ export class PackageMachine {
   async #giveUp(): Promise<void> {
     await this.tick();
     if (!this.#watches) throw new Violation(`no agent comes up in "${this.running}", and no guard runs`);
-    const [id, word] = this.#text('result').split(' ');
-    if (word !== 'installed') return;
-    await this.#write('fallback', `${id} put-back nobody judged it`);
-    await this.disk.api.rm(`${FOLDER}/result`);
-    await this.#fallBack('put-back nobody judged it');
+    for (let [id, word] = this.#result; word === 'installed' || word === 'broken'; [id, word] = this.#result) {
+      await this.#write('fallback', `${id} put-back nobody judged it`);
+      await this.disk.api.rm(`${FOLDER}/result`);
+      await this.#fallBack('put-back nobody judged it');
+    }
+  }
+
+  get #result(): readonly (string | undefined)[] {
+    return this.#text('result').split(' ');
   }
 
   readonly ask: InstallerClient = async (question, _timeoutMs, signal) => {
@@ -187,6 +193,7 @@ export class PackageMachine {
   }
 
   async #keep(): Promise<void> {
+    if (this.#status !== 'installed') return this.#write('kept', `- ${APP} is not wholly installed\n`);
     const again = `${this.#halves[0]}\npacked again\n`;
     const name = sha256(Buffer.from(again, 'latin1')).slice('sha256:'.length);
     await this.#write(`${name}.deb`, again);
@@ -221,6 +228,7 @@ export class PackageMachine {
   async #put(hex: string): Promise<boolean> {
     const deb = this.disk.read(`${FOLDER}/${hex}.deb`);
     if (deb === undefined || sha256(Buffer.from(deb, 'latin1')) !== `sha256:${hex}`) return false;
+    if (this.trouble()) return false;
     const [, two] = this.#halves;
     this.#status = 'half-installed';
     this.#power.step('dpkg: half-installed');
