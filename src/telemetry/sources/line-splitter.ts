@@ -60,7 +60,8 @@ export class LineSplitter {
   #dropFragment([first]: Uint8Array): void {
     this.#isPaused = false;
     if (first === LF || first === CR) return;
-    this.#drop('malformed', `a line was interrupted after ${sampleOf(this.finish())}`);
+    const text = sampleOf(this.finish());
+    this.#drop('malformed', `a silence in a line, after ${text}: the device was reset, or sends no line end`);
   }
 
   /** Drops the current line. */

@@ -130,7 +130,7 @@ test.each([
     'drops a line that is interrupted',
     ['', '2', '', '21.5\r\n'],
     [21.5],
-    ['malformed: a line was interrupted after "2"'],
+    ['malformed: a silence in a line, after "2": the device was reset, or sends no line end'],
   ],
   [
     'reads a line whose end comes with the next one',
