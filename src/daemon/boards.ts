@@ -9,7 +9,7 @@ import { payloadDigest } from '../mcu/flash/board-store.ts';
 import type { BoardStore } from '../mcu/flash/board-store.ts';
 import { planFlash, probe, resetBoard } from '../mcu/flash/flash.ts';
 import { claimsOf } from '../mcu/images/read-image.ts';
-import { flashImage, recoverBoard, intactBackup, restoreImage } from '../mcu/mcu-target.ts';
+import { flashImage, intactBackup, needsOperator, recoverBoard, restoreImage } from '../mcu/mcu-target.ts';
 import type { BoardJob, McuTargetDeps } from '../mcu/mcu-target.ts';
 import { isPortPresent } from '../serial/port-holders.ts';
 import { AgentError, valueOrError } from '../system/errors.ts';
@@ -160,11 +160,11 @@ export class LocalBoards {
     }
   }
 
-  /** True if the writing of a board was interrupted. A mark that cannot be read counts as none. */
+  /** True if the writing of a board was interrupted and the agent is to finish it. Unreadable records count as none. */
   async isHalfWritten(): Promise<boolean> {
     const boards = [...this.#deps.boards.values()];
-    const marks = await Promise.all(boards.map(async ({ store }) => valueOrError(store.writing())));
-    return marks.some((mark) => mark !== undefined && !(mark instanceof AgentError));
+    const marks = await Promise.all(boards.map(async ({ store }) => valueOrError(writingOn(store))));
+    return marks.some((mark) => mark !== undefined && !(mark instanceof AgentError) && mark.needsOperator !== true);
   }
 
   /** Throws `board-not-configured`. */
@@ -206,7 +206,8 @@ async function writingOn(store: BoardStore): Promise<BoardWriting | undefined> {
   const mark = await store.writing();
   if (mark === undefined) return undefined;
   const { name, at } = mark === 'unreadable' ? { name: 'an image', at: undefined } : mark;
-  return { name, since: at, restorable: (await intactBackup(store))?.image !== undefined };
+  const backup = await intactBackup(store);
+  return { name, since: at, restorable: backup?.image !== undefined, needsOperator: needsOperator(mark, backup) };
 }
 
 function progressTo(onEvent: OnEvent): BoardJob['onProgress'] {

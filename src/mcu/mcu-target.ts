@@ -6,7 +6,7 @@ import type { BoardPayload, BoardProgress, ImageClaims, McuTarget, Verified, Vou
 import type { Board } from './connection.ts';
 import { McuError } from './errors.ts';
 import { imageToRestore, payloadOn } from './flash/board-store.ts';
-import type { BoardStore, FlashedImage, KeptImage } from './flash/board-store.ts';
+import type { BoardStore, FlashedImage, KeptImage, WritingMark } from './flash/board-store.ts';
 import { flash } from './flash/flash.ts';
 import type { FlashReport, FlashRequest } from './flash/flash.ts';
 import { openPayloadFile } from './flash/payload-file.ts';
@@ -182,6 +182,11 @@ const maxFinishes = 5;
 /** After this number of attempts the board is left to an operator. */
 const maxHeals = 10;
 
+/** True if the agent no longer tries to repair the board: it failed repeatedly, or no image for it is known. */
+export function needsOperator(writing: WritingMark, backup: KeptImage | undefined): boolean {
+  return writing === 'unreadable' ? backup?.image === undefined : writing.begun >= maxHeals;
+}
+
 /**
  * Guarantee `half-board`: repairs a board whose write was interrupted. Finishes the write or, if that fails repeatedly,
  * restores the previous program. Returns the name of the running image, or undefined if there was nothing to repair.
@@ -193,7 +198,7 @@ export async function recoverBoard(job: BoardJob, signal: AbortSignal): Promise<
   const undone = { name: putBack, image: backup && imageToRestore(backup), payload: backup?.over, chip: backup?.chip };
   const { begun, ...unfinished } = writing === 'unreadable' ? { begun: 1, ...undone } : writing;
   const wanted = begun >= maxFinishes && undone.image !== undefined ? undone : unfinished;
-  if (wanted.image === undefined || begun >= maxHeals) {
+  if (wanted.image === undefined || needsOperator(writing, backup)) {
     throw new McuError(
       'board-half-written',
       `${job.board.name}: a write was interrupted, and could not be finished automatically`,

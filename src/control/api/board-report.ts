@@ -7,6 +7,7 @@ const boardWriting = z.object({
   name: z.string(),
   since: maybeUndefined(z.string()).describe('ISO 8601; omitted if it cannot be read.'),
   restorable: z.boolean().describe('True if there is a backup of the previous image.'),
+  needsOperator: z.boolean().optional().describe('True if the agent no longer tries to finish the write.'),
 });
 export type BoardWriting = Infer<typeof boardWriting>;
 

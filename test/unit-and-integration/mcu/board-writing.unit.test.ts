@@ -3,6 +3,7 @@ import { join } from 'node:path';
 
 import { beforeEach, describe, expect, test } from 'vitest';
 
+import { partialFlashAdvice } from '../../../src/control/partial-flash.ts';
 import { LocalBoards } from '../../../src/daemon/boards.ts';
 import type { LocalBoardsDeps } from '../../../src/daemon/boards.ts';
 import { BoardStore } from '../../../src/mcu/flash/board-store.ts';
@@ -183,6 +184,35 @@ describe('power lost at any block of a flash by hand', () => {
     expect(Buffer.compare(bench.model.memory, before)).toBe(0);
   });
 });
+
+// Regression: the daemon checked every hour for such a board, and every report promised that it would be finished.
+test.each([
+  ['is still finished automatically', async () => {}, false],
+  ['needs an operator after ten attempts', stopRepairing, true],
+  ['needs an operator if neither mark nor backup can be read', damageRecords, true],
+])('a board whose write was interrupted %s', async (_, change, needsOperator) => {
+  const bench = benchOf();
+  await flashByHand(bench, 'new', { atStep: 0, dieAtWrite: 2 });
+  await change(bench);
+  const targets = [{ kind: 'mcu', name: 'meter', port: '/dev/meter', protocol: 'stk500v1' }];
+  const deps = { config: { targets }, boards: new Map([['meter', bench]]) } as unknown as LocalBoardsDeps;
+  const boards = new LocalBoards(deps);
+  expect(await boards.isHalfWritten()).toBe(!needsOperator);
+  const [report] = await boards.list();
+  expect(report?.writing?.needsOperator).toBe(needsOperator);
+  const advice = partialFlashAdvice({ name: 'meter', writing: report?.writing });
+  expect(advice.includes('automatically')).toBe(!needsOperator);
+});
+
+async function stopRepairing({ store }: Bench): Promise<void> {
+  const writing = await store.writing();
+  if (writing === undefined || writing === 'unreadable') throw new Error('no write was interrupted');
+  await store.beginWriting({ ...writing, begun: 10 });
+}
+
+async function damageRecords({ store }: Bench): Promise<void> {
+  for (const name of ['writing.json', 'previous.json']) await writeFile(join(store.directory, name), '{');
+}
 
 describe('the mark of a board that is being written', () => {
   test('is not made where nothing has to be written', async () => {
