@@ -150,8 +150,8 @@ function start(file: string, args: readonly string[], options: ProgramTerms): Ch
 
 /**
  * Kills a program, and its process group if it leads one. Ignores a program that has ended. The agent's unit may not
- * signal processes of other users (CAP_KILL), so a program is killed by its user: the one of the configuration, or the
- * one to which the program changed.
+ * signal processes of other users (CAP_KILL), so a program is killed by its user: the configured user, or the user
+ * to which the program changed, whom the unit hides (ProtectProc=).
  */
 export function killGroup(pid: number | undefined, user?: string): void {
   if (pid === undefined) return;
