@@ -76,9 +76,11 @@ export class DatapointQueue implements Disposable {
     this.#stored = new StoredPoints({ ...deps, ...known, ...timing });
   }
 
-  /** Writes what is in memory, and closes. */
+  /** Writes what is in memory, also into the space for the agent's own state, and closes. */
   [Symbol.dispose](): void {
-    this.flush();
+    this.#stored.allowLastWrite();
+    const { length } = this.flush() ? [] : this.#unflushed.all;
+    if (length > 0) this.#deps.log.error({ lost: length }, `values in memory are lost: ${this.#stored.trouble}`);
     this.#stored[Symbol.dispose]();
   }
 
@@ -132,8 +134,7 @@ export class DatapointQueue implements Disposable {
   learnClock(startedAtMs: number): void {
     this.#boots.learnStart(Math.round(startedAtMs));
     this.#streams.learnStart(Math.round(startedAtMs));
-    this.arrival.live.notify();
-    this.arrival.backlog.notify();
+    for (const wakeup of [this.arrival.live, this.arrival.backlog]) wakeup.notify();
   }
 
   /** Writes what is due, until the signal is aborted. An empty queue has no timer. */

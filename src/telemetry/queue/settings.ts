@@ -40,7 +40,9 @@ export const telemetrySchema = z.strictObject({
   bulk: classBounds('7d', 64 * MEBIBYTE),
   min_free_bytes: wholeNumber(0, 2 ** 40)
     .default(16 * MEBIBYTE)
-    .describe('Bytes that stay free on the file system of the queue. With less, new datapoints stay in memory'),
+    .describe(
+      'Bytes that stay free on the file system of the queue. With less, new datapoints stay in memory; half of these bytes are for those in memory when the agent stops or reads a new configuration',
+    ),
   flash_bytes_per_day: wholeNumber(MEBIBYTE, 2 ** 40)
     .default(250 * MEBIBYTE)
     .describe(

@@ -66,6 +66,10 @@ export class StoredPoints implements Disposable {
     return this.trouble === undefined || this.#file.write(true, () => {});
   }
 
+  allowLastWrite(): void {
+    this.#file.allowLastWrite();
+  }
+
   /** The total without properties. */
   get total(): Amount {
     return totalOf(this.#totals);

@@ -32,9 +32,17 @@ export class QueueFile implements Disposable {
   #trouble: string | undefined;
   #retryAtMs = Number.NEGATIVE_INFINITY;
   #isDamaged = false;
+  #minFreeBytes: number;
 
   constructor(deps: QueueFileDeps) {
     this.#deps = deps;
+    this.#minFreeBytes = deps.minFreeBytes;
+  }
+
+  /** The next write is tried immediately, and may use half of the space that stays free otherwise. */
+  allowLastWrite(): void {
+    this.#retryAtMs = Number.NEGATIVE_INFINITY;
+    this.#minFreeBytes = this.#deps.minFreeBytes / 2;
   }
 
   /** The reason why nothing can be stored now. Undefined if it can. */
@@ -74,12 +82,12 @@ export class QueueFile implements Disposable {
   }
 
   #ready(grows: boolean): QueueDatabase | undefined {
-    const { path, minFreeBytes, monotonicMs } = this.#deps;
+    const { path, monotonicMs } = this.#deps;
     const waits = this.#trouble !== undefined && monotonicMs() < this.#retryAtMs;
     if (waits && (grows || this.#db === undefined)) return undefined;
     this.#db ??= this.#open();
-    if (grows && freeBytes(path) < minFreeBytes) {
-      throw new TelemetryError('queue-full', `less than ${minFreeBytes} bytes are free next to ${path}`);
+    if (grows && freeBytes(path) < this.#minFreeBytes) {
+      throw new TelemetryError('queue-full', `less than ${this.#minFreeBytes} bytes are free next to ${path}`);
     }
     return this.#db;
   }

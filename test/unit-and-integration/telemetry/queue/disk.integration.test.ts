@@ -17,6 +17,7 @@ import process from 'node:process';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
+import { RecordingLog } from '../../service/recording-log.ts';
 import { QueueRig, drain, points, values } from './queue-rig.ts';
 
 const databaseModule = resolve(import.meta.dirname, '../../../../src/telemetry/queue/database/queue-database.ts');
@@ -100,6 +101,26 @@ test('of a file system that is nearly full the rest is left to the agent itself'
   expect(rig.queue.figures().error).toContain(`less than ${minFreeBytes} bytes are free`);
   expect(delivered(rig)).toEqual([...numbers(10), ...numbers(10)]);
   expect(rig.queue.flush()).toBe(true); // delivered points are still removed from the disk
+});
+
+// Regression: each reload and each stop lost the datapoints in memory without a message.
+test('the end of a queue uses half of the space that stays free otherwise, and reports what does not fit', () => {
+  run('mount', '-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', mount);
+  stack.defer(() => run('umount', mount));
+  const log = new RecordingLog();
+  const rig = stack.use(new QueueRig({ path: join(mount, 'queue.db'), minFreeBytes: 4 * 1024 * 1024, log }));
+  writeFileSync(join(mount, 'filler'), Buffer.alloc(5 * 1024 * 1024));
+  rig.queue.push(points(10, 'during'));
+  expect(rig.queue.flush()).toBe(false);
+  rig.queue[Symbol.dispose]();
+  rig.queue = rig.open();
+  expect(rig.queue.figures().pointsOnDisk).toBe(10);
+  writeFileSync(join(mount, 'rest'), Buffer.alloc(2 * 1024 * 1024));
+  rig.queue.push(points(20, 'later'));
+  rig.queue[Symbol.dispose]();
+  expect(log.lines.at(-1)).toMatchObject({ level: 'error', fields: { lost: 20 } });
+  rig.queue = rig.open();
+  expect(delivered(rig)).toEqual(numbers(10));
 });
 
 test('a file system that is mounted read-only, and writable later', () => {
