@@ -1,5 +1,7 @@
+import assert from 'node:assert';
 import { randomUUID } from 'node:crypto';
 import { uptime } from 'node:os';
+import { isDeepStrictEqual } from 'node:util';
 
 import { SharedPorts } from '../../serial/shared-ports.ts';
 import { abortable } from '../../system/abortable.ts';
@@ -8,18 +10,23 @@ import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { probeSynchronization } from '../../telemetry/clock/clock.ts';
 import type { ServiceTime } from '../../telemetry/clock/clock.ts';
+import type { ValueService } from '../../telemetry/ports.ts';
 import type { SelfFacts } from '../../telemetry/self-report.ts';
 import { Telemetry } from '../../telemetry/telemetry.ts';
+import type { TelemetryDeps } from '../../telemetry/telemetry.ts';
 import type { Journal } from '../../update/journal/journal.ts';
 import type { Machine } from '../../update/ports.ts';
 import type { Wiring, Runtime } from './wiring.ts';
+
+type TelemetryConfig = Pick<TelemetryDeps, 'settings' | 'measurements' | 'watches' | 'stateDirectory'>;
 
 const MAX_EVENTS_TOLD = 16;
 const TELLING_MS = 60_000;
 
 /**
- * Runs the telemetry of the present configuration. There is only one queue, so the old telemetry ends before the new
- * one begins.
+ * Runs the telemetry of the present configuration. A reload that changes none of its settings keeps it: sources would
+ * read retained messages again, and deadbands would send again. There is only one queue, so the old telemetry ends
+ * before the new one begins.
  */
 export class TelemetryHost implements AsyncDisposable {
   readonly #clock: Clock;
@@ -28,7 +35,16 @@ export class TelemetryHost implements AsyncDisposable {
   readonly #ready = Promise.withResolvers<void>();
   #serviceTime: ServiceTime | undefined;
   #current: Telemetry | undefined;
-  #wiring: Pick<Wiring, 'config' | 'security'> | undefined;
+  /** The settings of the current telemetry. */
+  #settings: object = {};
+  #wiring: Pick<Wiring, 'config' | 'security' | 'session'> | undefined;
+  /** The service of the present configuration. */
+  readonly #service: ValueService = {
+    postDatapoints: async (...call) => this.#session.postDatapoints(...call),
+    setProperty: async (...call) => this.#session.setProperty(...call),
+    property: async (...call) => this.#session.property(...call),
+    requestTime: async (...call) => this.#session.requestTime(...call),
+  };
 
   /** `isBusy`: an operation runs, so telemetry leaves the service and the ports of boards to it. */
   constructor(clock: Clock, isBusy: () => boolean) {
@@ -63,18 +79,22 @@ export class TelemetryHost implements AsyncDisposable {
   }
 
   async serve(wiring: Wiring): Promise<void> {
-    const { config, world, session, machine, journal } = wiring;
-    await this[Symbol.asyncDispose]();
+    const { telemetry, measurements, watches, paths } = wiring.config;
+    const settings = { settings: telemetry, measurements, watches, stateDirectory: paths.state };
     this.#wiring = wiring;
+    if (this.#current !== undefined && isDeepStrictEqual(settings, this.#settings)) this.#current.tryAgain();
+    else await this.#begin(settings, wiring);
+    void this.#tellSecurity(wiring.world.log);
+  }
+
+  async #begin(settings: TelemetryConfig, { world, machine, journal }: Wiring): Promise<void> {
+    await this[Symbol.asyncDispose]();
+    this.#settings = settings;
     const probe = probeSynchronization(world.boot?.timesync);
-    const { telemetry: settings, measurements, watches } = config;
     this.#current = new Telemetry({
       ...world,
-      settings,
-      measurements,
-      watches,
-      stateDirectory: config.paths.state,
-      service: session,
+      ...settings,
+      service: this.#service,
       boot: { name: await bootName(machine), sinceBootMs },
       probe: async (signal) => {
         await abortable(this.#ready.promise, signal);
@@ -85,7 +105,11 @@ export class TelemetryHost implements AsyncDisposable {
       facts: () => facts(journal),
     });
     if (this.#serviceTime !== undefined) this.#current.hear(this.#serviceTime);
-    void this.#tellSecurity(world.log);
+  }
+
+  get #session(): ValueService {
+    assert(this.#wiring !== undefined);
+    return this.#wiring.session;
   }
 
   /** Sets the property with the last security events, including those from the time without telemetry. */

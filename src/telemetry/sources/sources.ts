@@ -49,7 +49,7 @@ const mqtt = sourceKind({
       .enum(['once', 'skip'])
       .default('once')
       .describe(
-        '"once": uses a retained message unless it equals the last message of its topic since the agent started. After a restart, it is used again, with the time of its arrival. "skip": ignores retained messages',
+        '"once": uses a retained message unless it equals the last message of its topic since the agent started. After a restart, or a reload that changes sensors, it is used again, with the time of its arrival. "skip": ignores retained messages',
       ),
     idle_timeout: duration('1s', '7d')
       .optional()

@@ -1,4 +1,7 @@
 import { execFile } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
@@ -67,6 +70,41 @@ test('numbers beyond the precision of a double keep their digits, from any sourc
   const [thing] = service.world.things;
   expect([JSON.stringify(thing?.properties.get('limits')), points]).toEqual([exact, [exact, exact]]);
   expect((await gateway.run('property', 'get', 'limits')).stdout).toBe(`${exact}\n`);
+});
+
+// Regression: each reload sent retained messages and values within a deadband again, with a new time.
+test('a reload keeps the sources whose settings it does not change', async () => {
+  await using service = await startStandIn({ versions: [{ id: 'v1', firmware: bufferContent(Buffer.alloc(100)) }] });
+  const path = join(tmpdir(), `level-${randomUUID()}`);
+  await writeFile(path, '1');
+  const level = `[[sensors]]\nevent = "level"\nevery = "100ms"\ndeadband = 1\nsource = { kind = "file", path = "${path}" }\n`;
+  const options = { serviceUrl: service.url, image: Buffer.alloc(1_000), slotBytes: 1_000_000 };
+  const withLimit = (attempts: number, toml: string) => ({
+    ...options,
+    extraToml: `${extraToml}${toml}`,
+    updateToml: `follow = "none"\nmax_attempts = ${attempts}`,
+  });
+  await using gateway = await FileGateway.create(withLimit(3, level));
+  let reloads = 0;
+  const daemon = await gateway.startDaemon((line) => void (reloads += line.includes('was read again') ? 1 : 0));
+  const signal = AbortSignal.timeout(60_000);
+  const values = (): unknown[] => (service.world.things[0]?.datapoints.get('level') ?? []).map(({ value }) => value);
+  const until = async (condition: () => boolean): Promise<void> => {
+    while (!condition()) await systemClock.sleep(50, signal);
+  };
+  const change = async (attempts: number, toml: string, count: number): Promise<void> => {
+    await gateway.configure(withLimit(attempts, toml));
+    daemon.kill('SIGHUP');
+    await until(() => reloads === count);
+  };
+  await until(() => values().length === 1);
+  await change(4, level, 1);
+  await writeFile(path, '5');
+  await until(() => values().length === 2);
+  await change(4, level.replace('100ms', '150ms'), 2);
+  await until(() => values().length === 3);
+  await rm(path);
+  expect(values()).toEqual([1, 5, 5]);
 });
 
 /** As a program does it that knows nothing of this one; the status of the answer. */
