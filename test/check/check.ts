@@ -73,6 +73,7 @@ async function run(program: string, words: readonly string[], env: NodeJS.Proces
 
 /** Runs tests. Returns the files that passed, and whether all is green. */
 async function runTests(paths: readonly string[]): Promise<{ isGreen: boolean; passed: readonly string[] }> {
+  process.env['TEST_QUICK'] = '1';
   const { startVitest } = await import('vitest/node');
   const vitest = await startVitest('test', [...paths], { run: true, project: ['unit', 'contract'] });
   await vitest.close();

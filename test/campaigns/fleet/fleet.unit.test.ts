@@ -9,7 +9,7 @@ import { playScenarios } from './play.ts';
 const large = 20_000;
 const played = new Map(
   [
-    ...playScenarios(howMuch(large, 4_000), 1, ['well', 'down', 'power', 'clock']),
+    ...playScenarios(howMuch(large, large, 4_000), 1, ['well', 'down', 'power', 'clock']),
     // its busiest second is compared with a mean, which is steady in a large fleet alone
     ...playScenarios(large, 1, ['limited']),
   ].map((each) => [each.name, each]),

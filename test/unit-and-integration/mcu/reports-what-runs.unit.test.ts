@@ -14,7 +14,6 @@ import { espApplication, espImage } from '../../fakes/boards/models/esp-image.ts
 import { EspModel } from '../../fakes/boards/models/esp-model.ts';
 import { espTraits } from '../../fakes/boards/models/esp-traits.ts';
 import { SmpModel } from '../../fakes/boards/models/smp/smp-model.ts';
-import { howMuch } from '../../full.ts';
 import { mcubootFile } from './images/build.ts';
 import { program, rigOf } from './protocols/fault-matrix.ts';
 
@@ -92,7 +91,7 @@ test('reports of a board with MCUboot what it runs', async () => {
       const isRefused = report === 'board-refused' && server === 'recovery' && made.mark !== 'none';
       expect(isRefused || (typeof report !== 'string' && isTrue(report, made, ran))).toBe(true);
     }),
-    { numRuns: howMuch(150, 50) },
+    { numRuns: 150 },
   );
 });
 
@@ -161,7 +160,7 @@ test('reports of an ESP what it runs', async () => {
         model.power(port.clock.monotonicMs());
       }
     }),
-    { numRuns: howMuch(150, 50), examples: abandoned },
+    { numRuns: 150, examples: abandoned },
   );
 });
 
@@ -230,6 +229,6 @@ test('leaves an ESP with a program, whatever is written where', async () => {
       expect(report.known).toBe(isNew ? 'otadata' : 'sent');
       expect(isNew || file[0] !== 0xe9 || address === 0x1000).toBe(true);
     }),
-    { numRuns: howMuch(150, 50) },
+    { numRuns: 150 },
   );
 });

@@ -165,7 +165,7 @@ test('any input is a command, or is rejected with a reason', () => {
       const said = wanted.kind === 'usage-error' ? [wanted.message, wanted.advice] : [];
       expect(said).not.toContain('');
     }),
-    { numRuns: howMuch(3_000, 600) },
+    { numRuns: howMuch(3_000, 3_000, 600) },
   );
 });
 

@@ -12,7 +12,6 @@ import { silentLog } from '../../../../src/system/log/log.ts';
 import type { BoardModel } from '../../../fakes/boards/models/board-model.ts';
 import { VirtualPort } from '../../../fakes/boards/models/virtual-line.ts';
 import type { Direction, Fault } from '../../../fakes/boards/models/virtual-line.ts';
-import { howMuch } from '../../../full.ts';
 
 /** A protocol, a board that speaks it, and the programs before and after. */
 export interface Subject {
@@ -163,13 +162,13 @@ export async function sweepRead(subject: Subject, kind: Fault['kind'], readings:
   return failures;
 }
 
-/** The number of the first bytes in a direction in which `chipsFound` flips each bit; in part, each third one. */
+/** The number of the first bytes in a direction in which `chipsFound` flips each bit. */
 const flippedBytes = 40;
 
 /** Returns what the agent takes the chip for, and its room for images, with each bit of the first bytes flipped. */
 export async function chipsFound(subject: Subject): Promise<Set<string>> {
   const found = new Set<string>();
-  for (let bit = 0; bit < 2 * flippedBytes * 8; bit += howMuch(1, 3)) {
+  for (let bit = 0; bit < 2 * flippedBytes * 8; bit += 1) {
     const { port, board } = rigOf(subject);
     const direction = bit % 2 === 0 ? 'to-host' : 'to-board';
     port.inject({ kind: 'flip', direction, at: 1 + (bit >> 4), bit: (bit >> 1) & 7 });

@@ -17,7 +17,7 @@ import type { Cell, CleanRun } from './fault-matrix.ts';
 
 describe.each(Object.entries(subjects))('a flash over %s', (name, subject) => {
   const rows: [string, Cell][] = [];
-  const places = Math.max(2, (subject.places ?? 32) / howMuch(1, 8));
+  const places = Math.max(2, (subject.places ?? 32) / howMuch(1, 4, 8));
   let clean: CleanRun = { counts: { 'to-board': 0, 'to-host': 0 }, acknowledgements: [] };
 
   beforeAll(async () => {
@@ -69,7 +69,7 @@ const readable = Object.entries(subjects).filter(([name]) => ['stk500v1', 'stk50
 
 describe.each(readable)('what a board holds, over %s', (_, subject) => {
   test.each(['late', 'replay'] as const)('is read right, or not at all, with answers that come %s', async (kind) => {
-    const readings = howMuch(60, 10);
+    const readings = howMuch(60, 20, 10);
     expect(await sweepRead(subject, kind, readings)).toBeLessThan(readings / 2);
   });
 });
