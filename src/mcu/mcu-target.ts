@@ -206,8 +206,15 @@ export async function recoverBoard(job: BoardJob, signal: AbortSignal): Promise<
   }
   const { name, payload, chip } = wanted;
   const toStay = name === putBack ? true : undefined;
-  await write(job, { ...vouchedFor(wanted.image, job), name, payload, chip, begun: begun + 1, toStay }, signal);
+  const what = { ...vouchedFor(wanted.image, job), name, payload, chip, before: await before(job.store, backup) };
+  await write(job, { ...what, begun: begun + 1, toStay }, signal);
   return name;
+}
+
+/** Returns the programs that the board held, if one of them was read from it. */
+async function before(store: BoardStore, backup: KeptImage | undefined): Promise<readonly Image[] | undefined> {
+  if (backup?.read !== true) return undefined;
+  return [backup.image, (await store.flashed())?.image].filter((image) => image !== undefined);
 }
 
 /** An image that was kept, with the evidence that it has not changed. */
@@ -217,7 +224,7 @@ function vouchedFor(image: Image, { board, vouch }: BoardJob): Pick<Write, 'imag
   return { image, digest, evidence };
 }
 
-interface Write extends Pick<FlashRequest, 'image' | 'chip' | 'expected' | 'keep' | 'toStay'> {
+interface Write extends Pick<FlashRequest, 'image' | 'chip' | 'before' | 'expected' | 'keep' | 'toStay'> {
   /** The digest of the payload or file from which the image was read, or of the image itself. The evidence names it. */
   readonly digest: string;
   readonly evidence: Verified;

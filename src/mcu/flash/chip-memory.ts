@@ -18,6 +18,8 @@ export interface Run extends Unit {
   readonly units: readonly Unit[];
 }
 
+/** This number of units is compared to guess whether most of the image is already there. */
+const sampleUnits = 8;
 /** The flashing fails if one unit cannot be written in this number of attempts. */
 const maxUnitTries = 8;
 /** Reading fails for a block that still reads differently after this number of reads. */
@@ -250,4 +252,17 @@ function blocksOf({ start, end }: Region, blockBytes: number): Region[] {
     start: start + index * blockBytes,
     end: Math.min(end, start + (index + 1) * blockBytes),
   }));
+}
+
+/**
+ * Evenly spread units. If most of them are right, so is most of the image; if not, comparing the rest would waste time.
+ */
+export function sampleOf(units: readonly Unit[]): readonly Unit[] {
+  const step = Math.max(1, Math.floor(units.length / sampleUnits));
+  return units.filter((_, index) => index % step === step - 1);
+}
+
+/** True if the image has exactly these bytes for the unit. */
+export function isIn(image: Image, { region, bytes }: Unit): boolean {
+  return Buffer.compare(sliceOf(image, region.start, region.end), bytes) === 0;
 }

@@ -39,6 +39,8 @@ export interface FlashRequest {
   readonly expected?: Image | undefined;
   /** The name of the chip that the image was read from, or half written to. No other is flashed. */
   readonly chip?: string | undefined;
+  /** The programs before the write that is now continued. A board without a trace of that write is left alone. */
+  readonly before?: readonly Image[] | undefined;
   /** The image stays, without a trial by its bootloader: the board falls back to it. */
   readonly toStay?: true | undefined;
   /**
@@ -238,13 +240,14 @@ export type Outcome = Pick<FlashReport, 'unitsWritten' | 'unitsTotal' | 'known'>
 
 async function flashMemory(
   connection: Connection,
-  { image, expected, keep, toStay, beforeWriting }: ConnectedRequest,
+  { image, expected, before, keep, toStay, beforeWriting }: ConnectedRequest,
   report: OnFlashProgress,
   signal: AbortSignal,
 ): Promise<Outcome> {
   const memory = new ChipMemory(connection);
   const plan = await memory.planBoot(image, toStay === true, signal);
   const job = new MemoryJob(connection, memory, plan.image, report);
+  if (before !== undefined) await job.requireBegun(before, signal);
   let known: KnownContents = expected === undefined ? { kind: 'nothing' } : { kind: 'guess', image: expected };
   if (keep !== undefined && memory.canRead) {
     const { chip, parked } = memory.session;

@@ -2,7 +2,7 @@ import type { Connection } from '../connection.ts';
 import { hex, McuError } from '../errors.ts';
 import { sliceOf } from '../images/image.ts';
 import type { Image } from '../images/image.ts';
-import { joined } from './chip-memory.ts';
+import { isIn, joined, sampleOf } from './chip-memory.ts';
 import type { ChipMemory, Run, Unit } from './chip-memory.ts';
 import type { OnFlashProgress } from './flash.ts';
 
@@ -12,8 +12,6 @@ export type KnownContents =
   | { readonly kind: 'guess'; readonly image: Image }
   | { readonly kind: 'read'; readonly memory: Uint8Array; readonly start: number };
 
-/** This number of units is compared to guess whether most of the image is already there. */
-const sampleUnits = 8;
 const maxTries = 5;
 const maxRounds = 8;
 /** One digest covers at most this, since the chip reports no progress while it works. */
@@ -103,11 +101,35 @@ export class MemoryJob {
     const { onReturn } = connection;
     connection.onReturn = undefined;
     const shown = mark === 'parked' ? [this.#parkedGuard(guard)] : this.units.filter((unit) => unit !== guard);
-    const different = await this.#differing(await this.#differing(shown, signal), signal);
+    const isSame = await this.#holds(shown, signal);
     connection.onReturn = onReturn;
-    if (different.length === 0) return;
+    if (isSame) return;
     connection.isWriting = false;
     throw new McuError('board-changed', 'after the port has returned, it leads to another board than before');
+  }
+
+  /**
+   * Throws unless the write of this image has begun on the board: its guard unit is parked or erased, or each other unit
+   * holds the image, or a previous one.
+   */
+  async requireBegun(previous: readonly Image[], signal: AbortSignal): Promise<void> {
+    const guard = this.#guard;
+    if (guard === undefined || !this.#memory.canRead) return;
+    const blank = { ...guard, bytes: new Uint8Array(guard.bytes.byteLength).fill(0xff) };
+    for (const parked of [this.#parkedGuard(guard), blank]) if (await this.#holds([parked], signal)) return;
+    let rest: readonly Unit[] = this.units.filter((unit) => unit !== guard);
+    rest = await this.#differing(rest, signal);
+    for (const image of previous) {
+      const held = rest.map(({ region }) => ({ region, bytes: sliceOf(image, region.start, region.end) }));
+      rest = await this.#differing(held, signal);
+    }
+    if (rest.length === 0) return;
+    throw new McuError('board-changed', 'the board holds another program than the one whose write was interrupted');
+  }
+
+  /** True if the chip holds these units. A damaged answer can make a comparison fail, so it is repeated. */
+  async #holds(units: readonly Unit[], signal: AbortSignal): Promise<boolean> {
+    return (await this.#differing(await this.#differing(units, signal), signal)).length === 0;
   }
 
   /** Returns the number of units that differ, or undefined if the protocol cannot compare. */
@@ -273,16 +295,4 @@ export class MemoryJob {
     }
     return different;
   }
-}
-
-/**
- * Evenly spread units. If most of them are right, so is most of the image; if not, comparing the rest would waste time.
- */
-function sampleOf(units: readonly Unit[]): readonly Unit[] {
-  const step = Math.max(1, Math.floor(units.length / sampleUnits));
-  return units.filter((_, index) => index % step === step - 1);
-}
-
-function isIn(image: Image, { region, bytes }: Unit): boolean {
-  return Buffer.compare(sliceOf(image, region.start, region.end), bytes) === 0;
 }

@@ -292,7 +292,7 @@ test('a backup is not restored to another chip', async () => {
   expect(held(bench)).toBe('second');
 });
 
-test('an interrupted write is not finished on another chip', async () => {
+test('an interrupted write is not finished on another board', async () => {
   const [bench] = await installedTwice();
   const { board, store, model } = bench;
   const trial = await stage(bench, third);
@@ -301,7 +301,16 @@ test('an interrupted write is not finished on another chip', async () => {
   model.power(bench.port.clock.monotonicMs());
   const writing = await store.writing();
   if (writing === undefined || writing === 'unreadable') throw new Error('no write was interrupted');
-  await store.beginWriting({ ...writing, chip: 'ATmega644P' });
   const job = { board, store, onProgress: () => {}, vouch: evidenceOfKept };
+  const parked = Buffer.from(model.memory);
+  // Regression: the agent finished the write on an intact board that had been plugged in instead.
+  model.memory.set(factory);
   await expect(recoverBoard(job, signal)).rejects.toMatchObject({ code: 'board-changed' });
+  expect([held(bench), model.ran.at(-1)]).toEqual(['factory', 'old']);
+  model.memory.set(parked);
+  await store.beginWriting({ ...writing, chip: 'ATmega644P' });
+  await expect(recoverBoard(job, signal)).rejects.toMatchObject({ code: 'board-changed' });
+  await store.beginWriting(writing);
+  await recoverBoard(job, signal);
+  expect(held(bench)).toBe('third');
 });
