@@ -226,6 +226,7 @@ export const statusReport = z.object({
     .object({
       lastSuccessAt: z.string().optional().describe('The last successful check.'),
       consecutiveFailures: z.number().describe('Failed checks since then.'),
+      retryAt: z.string().optional().describe('The next attempt to finish an interrupted update or write (ISO 8601).'),
     })
     .optional()
     .describe('The update checks of the daemon since its start; omitted without a daemon, and by an older one.'),

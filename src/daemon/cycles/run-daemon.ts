@@ -63,8 +63,8 @@ export class Daemon {
   #loaded: LoadedConfig;
   #wiring: Wiring | undefined;
   #reloadProblem: string | undefined;
-  /** True during a cycle of the daemon's own; otherwise operations are a client's. */
-  #isInCycle = false;
+  /** The running cycle of the daemon's own; without one, operations are a client's. */
+  #cycle: 'recovery' | 'check' | undefined;
   readonly #stateWatch: StateMonitor;
   readonly #replaced = new AbortController();
 
@@ -161,8 +161,8 @@ export class Daemon {
 
   async #runCycle(what: 'recover' | 'check'): Promise<void> {
     const wiring = this.#currentWiring;
-    this.#alarmClock.agenda.beginRound(this.#deps.world.clock.nowMs());
-    this.#isInCycle = true;
+    this.#alarmClock.agenda.beginRound(this.#deps.world.clock.nowMs(), what);
+    this.#cycle = what === 'check' ? 'check' : 'recovery';
     try {
       const request = { operation: 'update', reboot: true, force: false } as const;
       const { kind } = await this.#runner.run(request, this.#workOf(what, wiring), () => {}, this.#signal);
@@ -174,13 +174,13 @@ export class Daemon {
       const isSettled = what === 'check' && (phase.kind === 'idle' || phase.kind === 'staging');
       await this.#plan(isSettled ? 'failed' : 'unsettled', wiring);
     } finally {
-      this.#isInCycle = false;
+      this.#cycle = undefined;
     }
   }
 
   /** Plans another cycle soon if a client's operation left something half done. */
   async #retryHalfDone(): Promise<void> {
-    if (!this.#isInCycle && (await isHalfDone(this.#currentWiring))) this.#alarmClock.retrySoon();
+    if (this.#cycle === undefined && (await isHalfDone(this.#currentWiring))) this.#alarmClock.retrySoon();
   }
 
   async #plan(end: CycleResult, wiring: Wiring): Promise<void> {
@@ -237,7 +237,8 @@ export class Daemon {
   /** Logs the failure of a round. A defect is not logged here: it ends the daemon, or the control socket reports it. */
   #noteFailure(error: unknown): void {
     if (this.#signal.aborted || !(error instanceof AgentError)) return;
-    this.#deps.world.log.warn({ code: error.code, advice: error.advice }, `the check failed: ${error.message}`);
+    const what = this.#cycle === undefined ? 'an operation' : `the ${this.#cycle}`;
+    this.#deps.world.log.warn({ code: error.code, advice: error.advice }, `${what} failed: ${error.message}`);
     void this.#retryHalfDone();
   }
 

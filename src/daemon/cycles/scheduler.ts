@@ -33,6 +33,8 @@ export interface CheckStats {
   readonly lastSuccessAtMs: number | undefined;
   /** The number of checks that have failed since then, because of the service or its offer. */
   readonly consecutiveFailures: number;
+  /** The time of the next attempt to finish interrupted work. */
+  readonly retryAtMs?: number | undefined;
 }
 
 /** The times that the configuration sets. */
@@ -61,6 +63,8 @@ export class Scheduler {
   #failedChecks = 0;
   /** If set, the next round is at this time, whatever the schedule and messages say. */
   #roundMs: number | undefined;
+  /** True if that round is to finish interrupted work. It is a check only if one is due by then. */
+  #isHalfDone = false;
 
   constructor(firstLookAtMs: number, times: ScheduleSettings) {
     this.#scheduledMs = firstLookAtMs;
@@ -70,7 +74,9 @@ export class Scheduler {
   get next(): NextTask {
     if (!this.#isBegun) return { what: 'recover', atMs: AT_ONCE_MS };
     if (this.#isReloadDue) return { what: 'reload', atMs: AT_ONCE_MS };
-    return { what: 'check', atMs: this.#roundMs ?? Math.min(this.checkAtMs, this.#againMs) };
+    const checkMs = Math.min(this.checkAtMs, this.#againMs);
+    if (this.#roundMs === undefined) return { what: 'check', atMs: checkMs };
+    return { what: this.#isHalfDone && checkMs > this.#roundMs ? 'recover' : 'check', atMs: this.#roundMs };
   }
 
   /** The time of the next check by the schedule or a message. */
@@ -80,7 +86,12 @@ export class Scheduler {
 
   /** Checks by the schedule and by messages. Manual checks do not count. */
   get looks(): CheckStats {
-    return { nextAtMs: this.checkAtMs, lastSuccessAtMs: this.#lastCheckMs, consecutiveFailures: this.#failedChecks };
+    return {
+      nextAtMs: this.checkAtMs,
+      lastSuccessAtMs: this.#lastCheckMs,
+      consecutiveFailures: this.#failedChecks,
+      retryAtMs: this.#isHalfDone ? this.#roundMs : undefined,
+    };
   }
 
   askForReload(): void {
@@ -95,6 +106,7 @@ export class Scheduler {
   /** Notes that the configuration is being read. Whether or not it is valid, a check follows immediately. */
   beginReload(): void {
     this.#isReloadDue = false;
+    this.#isHalfDone = false;
     this.#roundMs = AT_ONCE_MS;
   }
 
@@ -117,9 +129,10 @@ export class Scheduler {
     return false;
   }
 
-  /** A cycle begins. It also serves as the check that messages have requested. */
-  beginRound(nowMs: number): void {
+  /** A cycle begins. A check also serves as the one that messages have requested. */
+  beginRound(nowMs: number, what: NextTask['what'] = 'check'): void {
     this.#isBegun = true;
+    if (what !== 'check') return;
     if (this.#wakeMs <= nowMs) this.#wakeMs = NEVER_MS;
     this.#againMs = NEVER_MS;
   }
@@ -131,7 +144,8 @@ export class Scheduler {
 
   /** `isHalfDone`: something is half done, though this cycle succeeded. */
   endRound(how: CycleResult, nowMs: number, isHalfDone = false): void {
-    if (how === 'unsettled' || isHalfDone) {
+    this.#isHalfDone = how === 'unsettled' || isHalfDone;
+    if (this.#isHalfDone) {
       this.#roundMs = nowMs + Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#unsettled);
       this.#unsettled += 1;
       if (how === 'unsettled') return;

@@ -107,9 +107,11 @@ function endOf({ untilMs }: CurrentRate | RebootWait): { readonly until?: string
 
 function describeLookTimes(looks: CheckStats | undefined): Pick<StatusReport, 'nextCheckAt' | 'checks'> {
   if (looks === undefined) return { nextCheckAt: undefined };
-  const { nextAtMs, lastSuccessAtMs, consecutiveFailures } = looks;
-  const lastAt = lastSuccessAtMs === undefined ? undefined : new Date(lastSuccessAtMs).toISOString();
-  return { nextCheckAt: new Date(nextAtMs).toISOString(), checks: { lastSuccessAt: lastAt, consecutiveFailures } };
+  const { nextAtMs, lastSuccessAtMs, consecutiveFailures, retryAtMs } = looks;
+  const iso = (atMs: number | undefined): string | undefined =>
+    atMs === undefined ? undefined : new Date(atMs).toISOString();
+  const checks = { lastSuccessAt: iso(lastSuccessAtMs), consecutiveFailures, retryAt: iso(retryAtMs) };
+  return { nextCheckAt: iso(nextAtMs), checks };
 }
 
 function describePause(pause: HookPause | undefined, nowMs: number): StatusReport['hookDeferral'] {

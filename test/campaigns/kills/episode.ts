@@ -159,7 +159,7 @@ function roundsOf([command]: readonly string[]): ((line: string) => boolean) | u
   if (command !== 'run') return undefined;
   let rounds = 0;
   return (line) => {
-    if (/\boutcome=|the check failed/.test(line)) rounds += 1;
+    if (/\boutcome=|the (check|recovery) failed/.test(line)) rounds += 1;
     return rounds >= 2 || line.includes('outcome=rebooting');
   };
 }

@@ -168,10 +168,12 @@ function shortDigest(digest: string): string {
 }
 
 /** Describes the next check. While a check or an update runs, the recorded time of the next one has passed. */
-function nextCheck({ daemon, nextCheckAt, phase }: StatusReport, when: When): readonly string[] {
+function nextCheck({ daemon, nextCheckAt, phase, checks }: StatusReport, when: When): readonly string[] {
   if (!daemon || nextCheckAt === undefined) return daemon ? ['none: no schedule'] : [];
   const due = phase === 'idle' ? 'now' : 'after this update';
-  return [Date.parse(nextCheckAt) <= when.nowMs ? due : formatTime(nextCheckAt, when)];
+  const show = (at: string): string => (Date.parse(at) <= when.nowMs ? due : formatTime(at, when));
+  const retry = checks?.retryAt && `interrupted work is finished ${show(checks.retryAt)}`;
+  return [...(retry === undefined ? [] : [retry]), show(nextCheckAt)];
 }
 
 type IsSaid = (reason: string) => boolean;
@@ -290,9 +292,7 @@ function agent(report: StatusReport): string {
   return `${agentVersion}, ${daemon ? 'the daemon is running' : describeAbsence(report)}`;
 }
 
-type Absence = 'the daemon is starting' | 'the daemon is not responding' | 'the daemon is not running';
-
-function describeAbsence({ problems }: StatusReport): Absence {
+function describeAbsence({ problems }: StatusReport): string {
   if (problems?.includes('daemon-starting') === true) return 'the daemon is starting';
   return problems?.includes('daemon-unresponsive') === true
     ? 'the daemon is not responding'

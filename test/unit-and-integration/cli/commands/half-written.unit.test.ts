@@ -31,6 +31,16 @@ describe('a partially flashed board', () => {
     expect(text).toContain('agent mcu flash meter FILE, or agent mcu restore meter');
   });
 
+  // Regression: status showed only the check in six hours, while the write was finished in a minute.
+  test('shows when it is finished, before the next check', () => {
+    const times = { nextCheckAt: '2026-03-01T18:00:00.000Z', retryAt: '2026-03-01T12:01:00.000Z' };
+    const checks = { consecutiveFailures: 0, retryAt: times.retryAt };
+    const text = renderStatus({ ...calmStatus, boards: [half], nextCheckAt: times.nextCheckAt, checks }, page);
+    expect(text.replaceAll(/\s+/g, ' ')).toMatch(
+      /Next check interrupted work is finished 2026-03-01 13:01 \+01:00 \(in 1 min\),? 2026-03-01 19:00 \+01:00 \(in 6 h\)/,
+    );
+  });
+
   test('is listed with its remedies', () => {
     expect(renderBoards([half], page)).toMatch(
       /being written since .*\(meter-3\.hex\).*agent mcu flash meter FILE, or agent mcu restore meter for the previous image/,

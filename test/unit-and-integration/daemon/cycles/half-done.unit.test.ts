@@ -27,7 +27,8 @@ test.each([
 
 describe('an operation of a client that left something half done', () => {
   // Regression: with a nightly schedule, a board that came back after a minute had no program until the next night.
-  test('is followed by a cycle after a minute, and after two minutes if it is still half done', async () => {
+  // Later, the retry was an update check, which installed a release in the middle of the day.
+  test('is followed by a recovery after a minute, and after two minutes if it is still half done', async () => {
     const clock = new SteppedClock(Date.UTC(2027, 0, 1, 12));
     const timer = new TaskTimer({ clock, log: silentLog, liveness: new Liveness(clock, HOUR_MS) });
     await timer.follow({ update: { schedule: '0 3 * * *', splayMs: 0 } } as Config, wiringIn('idle'));
@@ -36,9 +37,14 @@ describe('an operation of a client that left something half done', () => {
     const beganMs = clock.nowMs();
     const due = timer.due(signal);
     timer.retrySoon();
-    expect([await due, clock.nowMs() - beganMs]).toEqual(['check', 60_000]);
-    timer.agenda.beginRound(clock.nowMs());
-    await timer.endCycle('looked', wiringIn('idle', true));
-    expect([await timer.due(signal), clock.nowMs() - beganMs]).toEqual(['check', 180_000]);
+    expect(timer.agenda.looks.retryAtMs).toBe(beganMs + 60_000);
+    expect([await due, clock.nowMs() - beganMs]).toEqual(['recover', 60_000]);
+    timer.agenda.beginRound(clock.nowMs(), 'recover');
+    await timer.endCycle('settled', wiringIn('idle', true));
+    expect([await timer.due(signal), clock.nowMs() - beganMs]).toEqual(['recover', 180_000]);
+    timer.agenda.beginRound(clock.nowMs(), 'recover');
+    await timer.endCycle('settled', wiringIn('idle'));
+    expect([await timer.due(signal), clock.nowMs()]).toEqual(['check', Date.UTC(2027, 0, 2, 3)]);
+    expect(timer.agenda.looks.retryAtMs).toBeUndefined();
   });
 });

@@ -53,13 +53,26 @@ describe('the agenda', () => {
     for (const pause of [1, 2, 4]) {
       agenda.beginRound(nowMs);
       agenda.endRound('looked', nowMs, true);
-      expect(agenda.next).toEqual({ what: 'check', atMs: nowMs + pause * MINUTE_MS });
+      expect(agenda.next).toEqual({ what: 'recover', atMs: nowMs + pause * MINUTE_MS });
       expect(agenda.looks.lastSuccessAtMs).toBe(nowMs);
       nowMs = agenda.next.atMs;
     }
     agenda.beginRound(nowMs);
     agenda.endRound('looked', nowMs);
     expect(agenda.next).toEqual({ what: 'check', atMs: 2 * HOUR_MS });
+  });
+
+  test('checks while work is half done if a check is due, and loses no message to a recovery', () => {
+    const agenda = settled('looked');
+    agenda.endRound('unsettled', 0);
+    expect(agenda.next).toEqual({ what: 'recover', atMs: MINUTE_MS });
+    agenda.beginRound(MINUTE_MS, 'recover');
+    agenda.wake(MINUTE_MS);
+    agenda.endRound('unsettled', MINUTE_MS);
+    expect(agenda.next).toEqual({ what: 'check', atMs: 3 * MINUTE_MS });
+    agenda.beginRound(3 * MINUTE_MS);
+    agenda.endRound('looked', 3 * MINUTE_MS, true);
+    expect(agenda.next.what).toBe('recover');
   });
 
   test('returns once at a deferred time of day, before the schedule', () => {
@@ -177,7 +190,7 @@ describe('the agenda', () => {
             lateMs.push(agenda.next.atMs - Math.max(nowMs + hourly.wakeLimitMs, pausedUntilMs));
           }
           if (agenda.next.atMs > nowMs) continue;
-          agenda.beginRound(nowMs);
+          agenda.beginRound(nowMs, agenda.next.what);
           agenda.endRound(end, nowMs);
           pausedUntilMs = end === 'unsettled' || end === 'rebooting' ? agenda.next.atMs : 0;
         }
