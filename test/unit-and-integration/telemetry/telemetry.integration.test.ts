@@ -14,6 +14,7 @@ import { join } from 'node:path';
 
 import { expect, test } from 'vitest';
 
+import { systemClock } from '../../../src/system/time/clock.ts';
 import type { MeasurementSettings } from '../../../src/telemetry/settings.ts';
 import { serviceError } from './fake-values.ts';
 import { deadline, measurement, noReduction, Rig, until } from './telemetry-rig.ts';
@@ -129,6 +130,20 @@ test('a watched property is handed to a program and a file when it changes', asy
   await until(() => read(log).endsWith('{"high":2}\n') && read(join(directory, 'file')) === '{"high":2}\n');
   expect(read(log).match(/1\n/g)).toHaveLength(1);
   rmSync(directory, { recursive: true });
+});
+
+// Regression: a gateway without targets made no request, and dated its datapoints by its own clock.
+test('requests the time while datapoints wait for it', async () => {
+  await using rig = new Rig({ probe: async () => 'not-yet' });
+  const atMs = Date.UTC(2030, 0, 1);
+  rig.service.requestTime = async () => {
+    rig.telemetry.hear({ atMs, monotonicMs: systemClock.monotonicMs() });
+    return true;
+  };
+  await rig.telemetry.sendDatapoints([{ event: 'level', value: 1 }], deadline());
+  await until(() => rig.service.accepted.length > 0);
+  const [posted] = rig.service.accepted;
+  expect(posted?.datapoints[0]?.at).toMatch(/^(2029-12-31T23:59|2030-01-01T00:00)/);
 });
 
 test('a time that cannot be right is refused', async () => {
