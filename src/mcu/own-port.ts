@@ -10,7 +10,7 @@ export async function requireOwnPort(board: BoardSettings, boards: readonly Boar
     if (other.port !== board.port && !(await isSameDevice(board.port, other.port))) continue;
     throw new McuError(
       'board-port-shared',
-      `${board.name}: its port ${board.port} and the port ${other.port} of ${other.name} are one device`,
+      `its port ${board.port} and the port ${other.port} of ${other.name} are one device`,
     );
   }
 }

@@ -9,6 +9,7 @@ import { describePackage } from '../../control/presentation/rows/package-rows.ts
 import { formatTime, systemOffset } from '../../control/presentation/time.ts';
 import type { Activity, DoctorFinding } from '../../control/reports.ts';
 import { McuError } from '../../mcu/errors.ts';
+import { requireOwnPort } from '../../mcu/own-port.ts';
 import { SerialError } from '../../serial/errors.ts';
 import { isPortDenied } from '../../serial/port-holders.ts';
 import { valueOrError, valueOrUndefined } from '../../system/errors.ts';
@@ -160,11 +161,16 @@ async function checkBoards(examined: Examined): Promise<string | undefined> {
   }
   for (const { name, port } of boards)
     if (await isPortDenied(port)) throw new SerialError('port-denied', `${name}: this user may not open ${port}`);
+  const settings = examined.config.targets.filter((target) => target.kind === 'mcu');
+  for (const board of settings) {
+    const shared = await valueOrError(requireOwnPort(board, settings));
+    if (shared instanceof McuError) throw shared.on(board.name);
+  }
   const missing = boards.filter(({ connected }) => !connected);
   if (missing.length > 0) {
     const which = missing.map(({ name, port }) => `${name}: nothing is plugged in at ${port}`).join('; ');
-    const settings = missing.map(({ name }) => `targets.${name}.port`).join(', ');
-    const advice = `plug in what is missing, or correct ${settings}; ls /dev/serial/by-id shows what there is`;
+    const members = missing.map(({ name }) => `targets.${name}.port`).join(', ');
+    const advice = `plug in what is missing, or correct ${members}; ls /dev/serial/by-id shows what there is`;
     throw new SerialError('port-missing', which, { advice });
   }
   return boards.length === 0 ? undefined : boards.map(({ name, port }) => `${name} (${port})`).join(', ');
