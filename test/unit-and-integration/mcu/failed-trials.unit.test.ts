@@ -264,6 +264,14 @@ describe('a restore yields the whole former program', () => {
     expect(holdsLong(bench)).toBe(true);
   });
 
+  // Regression: a damaged address changed a page outside of the new program, and the restore did not look there.
+  test('after a flash whose damaged address reached a page outside of the new program', async () => {
+    const bench = await shortOverLong();
+    bench.model.memory.copyWithin(5 * pageBytes, 0, pageBytes);
+    await restoreByHand(bench);
+    expect(holdsLong(bench)).toBe(true);
+  });
+
   test('after a first update that failed, and that is tried again on another board', async () => {
     const bench = benchOf();
     bench.model.memory.set(factory);
