@@ -56,6 +56,8 @@ const WATCHED_EVERY = 1_000;
 const QUIET_MS = 30_000;
 /** No request has ruled out yet that the unit answers an earlier one. */
 const UNPROVED = -1;
+/** A unit that leaves the first request of an agent unanswered does not hold the line for longer. */
+const PROOF_MS = 2_000;
 /** Functions that change nothing in a unit, the most common first. */
 const readFunctions = [3, 4, 1, 2];
 /** The interval at which a listener checks if another unit needs the line. */
@@ -107,21 +109,25 @@ export class RtuLine {
    * an earlier agent, or to requests from before a reload.
    */
   async #catchUp(unit: Unit, request: RtuRequest, signal: AbortSignal): Promise<void> {
-    const asked = functionOf(request);
+    const [asked = 0] = request.pdu;
     await this.#awaitLate(unit, signal);
     if (unit.answers === UNPROVED) {
-      const proof = await valueOrError(this.#prove(unit, request, [asked, ...unit.unanswered], signal));
+      const lateMs = this.#clock.monotonicMs() + Math.max(LATE_MS, request.timeoutMs + 1_000);
+      const brief = { ...request, timeoutMs: Math.min(request.timeoutMs, PROOF_MS) }; // others need the line
+      const proof = await valueOrError(this.#prove(unit, brief, [asked, ...unit.unanswered], signal));
+      unit.lateMs = Math.max(unit.lateMs, lateMs);
       if (proof instanceof AgentError && !(proof instanceof TelemetryError)) throw proof; // the port is not usable
       unit.answers = 0; // silence is enough: an answer to an earlier agent had its time, too
       await this.#awaitLate(unit, signal);
     }
     if (!unit.unanswered.includes(asked) || (await this.#prove(unit, request, unit.unanswered, signal))) return;
-    await this.#sleepUntil(unit.lateMs + QUIET_MS, signal);
+    await this.#awaitLate({ ...unit, lateMs: unit.lateMs + QUIET_MS }, signal);
     unit.unanswered = [];
   }
 
   async #awaitLate({ unanswered, lateMs }: Unit, signal: AbortSignal): Promise<void> {
-    if (unanswered.length > 0) await this.#sleepUntil(lateMs, signal);
+    const leftMs = unanswered.length === 0 ? 0 : lateMs - this.#clock.monotonicMs();
+    if (leftMs > 0) await this.#clock.sleep(leftMs, signal);
   }
 
   /** Makes a request with a function that none of these answers has. Returns false if there is no such function. */
@@ -129,10 +135,6 @@ export class RtuLine {
     const code = readFunctions.find((other) => !owed.includes(other));
     if (code !== undefined) await this.#answerOf(unit, { ...request, pdu: Uint8Array.of(code, 0, 0, 0, 1) }, signal);
     return code !== undefined;
-  }
-
-  async #sleepUntil(ms: number, signal: AbortSignal): Promise<void> {
-    await this.#clock.sleep(Math.max(0, ms - this.#clock.monotonicMs()), signal);
   }
 
   /** Makes the exchange when the line is free. */
@@ -152,7 +154,7 @@ export class RtuLine {
     const isProof = unit.unanswered.length > 0 || unit.answers % WATCHED_EVERY === 0;
     unit.request = request;
     unit.lateMs = this.#clock.monotonicMs() + Math.max(LATE_MS, timeoutMs + 1_000);
-    unit.unanswered = [...unit.unanswered, functionOf(request)];
+    unit.unanswered = [...unit.unanswered, ...pdu.subarray(0, 1)]; // the function
     const heard = await askByRtu(line, request, this.#clock, signal);
     for (const frame of heard.before) {
       if (isAnswer(frame, request.unit, pdu)) unit.suspected = SUSPECTED_FOR;
@@ -222,10 +224,6 @@ function newUnit(request: RtuRequest): Unit {
     suspected: 0,
     isEndless: false,
   };
-}
-
-function functionOf({ pdu: [code = 0] }: RtuRequest): number {
-  return code;
 }
 
 /** Waits until the line was silent for a second, at most as long as an answer may be late. Returns true if it was. */

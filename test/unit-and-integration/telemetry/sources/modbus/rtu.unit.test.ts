@@ -105,6 +105,13 @@ describe('an answer to a request of an agent that has ended', () => {
     expect(bus.asked.map(({ code }) => code)).toEqual([HOLDING, 4, HOLDING, HOLDING]);
   });
 
+  test('delays other units little where a unit leaves other functions unanswered', async () => {
+    const { bus, read } = newBench((_, code) => (code === HOLDING ? {} : { isLost: true }), [1, 2, 3, 4]);
+    const first = Promise.all([1, 2, 3, 4].map(async (unit) => read(0, unit, 10_000)));
+    expect(await first).toEqual([1_000, 2_000, 3_000, 4_000]);
+    expect(bus.clock.monotonicMs()).toBeLessThan(25_000);
+  });
+
   test('holds up the first request alone, for a second, which does not count as its timeout', async () => {
     const { bus, read } = newBench();
     expect([await read(0, 1, 100), bus.clock.monotonicMs() > 1_900]).toEqual([1_000, true]);
