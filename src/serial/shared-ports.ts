@@ -28,8 +28,6 @@ const LOOK_MS = 1_000;
  */
 const RECALL_MS = 10_000;
 const AGAIN_MS = 100;
-/** Two images of one board are written one after the other. */
-const OTHER_BOARD_MS = 15 * 60_000;
 
 /**
  * Shares serial ports between telemetry, which reads them, and the flashing of boards. The board goes first; the source
@@ -81,7 +79,7 @@ export class SharedPorts {
 
   readonly openForBoard: OpenPort = async (path, settings, signal) => {
     const ports = await namesOf(path);
-    await this.#take(ports, signal);
+    this.#count(ports, 1);
     try {
       const lent = this.#revokeLeases(ports);
       const open = async (): Promise<Line> => this.#open(path, settings, signal);
@@ -92,14 +90,6 @@ export class SharedPorts {
       throw error;
     }
   };
-
-  /** Takes a port for a board, after waiting for another one of this agent: two images of a chip are two boards. */
-  async #take(ports: readonly string[], signal: AbortSignal): Promise<void> {
-    const endMs = this.#clock.monotonicMs() + OTHER_BOARD_MS;
-    const isOpen = (): boolean => ports.some((port) => (this.#taken.get(port) ?? 0) > 0);
-    while (isOpen() && this.#clock.monotonicMs() < endMs) await this.#clock.sleep(AGAIN_MS, signal);
-    this.#count(ports, 1);
-  }
 
   /** Takes back the lines that sources have of these ports. */
   #revokeLeases(ports: readonly string[]): readonly Lent[] {
