@@ -51,7 +51,7 @@ export function createMcuTarget({ board, port, store, readImage: read }: McuTarg
     },
     restore: async (payload, vouch, signal) => {
       const kept = await store.kept();
-      if (kept?.payload !== payload.digest || !(await wasWritten(store, payload.digest))) return;
+      if (kept?.payload !== payload.digest || !(await mayBeWritten(store, kept))) return;
       await restoreImage({ board, store, onProgress: payload.onProgress, vouch }, kept, signal);
     },
     holds: async (digest) => (await store.writing()) === undefined && payloadOn(await store.flashed()) === digest,
@@ -65,9 +65,14 @@ export function createMcuTarget({ board, port, store, readImage: read }: McuTarg
   };
 }
 
-/** True if the board may hold this payload, or a part of it. It is marked before its first byte changes. */
-async function wasWritten(store: BoardStore, digest: string): Promise<boolean> {
-  return (await store.writing()) !== undefined || payloadOn(await store.flashed()) === digest;
+/**
+ * True if the board may hold the payload of this backup, or a part of it. It is marked before its first byte changes.
+ * Without a record of the board, it may.
+ */
+async function mayBeWritten(store: BoardStore, { payload, image }: KeptImage): Promise<boolean> {
+  if ((await store.writing()) !== undefined) return true;
+  const flashed = await store.flashed();
+  return flashed === undefined ? image !== undefined : payloadOn(flashed) === payload;
 }
 
 /** Work on a board: with its folder, and with a listener for progress. */

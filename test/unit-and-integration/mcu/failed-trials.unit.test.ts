@@ -1,4 +1,4 @@
-import { rename, rm } from 'node:fs/promises';
+import { rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { beforeEach, describe, expect, test } from 'vitest';
@@ -321,4 +321,13 @@ test('an interrupted write is not finished on another board', async () => {
   await store.beginWriting(writing);
   await recoverBoard(job, signal);
   expect(held(bench)).toBe('third');
+});
+
+// Regression: the board kept the new program, and the rollback was reported as done.
+test.each(['missing', 'damaged'])('a rollback restores a board whose record is %s', async (state) => {
+  const [bench, installed] = await installedTwice();
+  const record = join(directory, 'boards/meter/flashed.json');
+  await (state === 'missing' ? rm(record) : writeFile(record, '{'));
+  await bench.target.restore(installed, evidenceOfKept, signal);
+  expect(held(bench)).toBe('first');
 });
