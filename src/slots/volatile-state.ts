@@ -26,9 +26,9 @@ export async function rejectStateInMemory(
   directory: string,
   slots: readonly string[],
   system: KernelPaths = realSystem,
-  isMemory: (path: string) => Promise<boolean> = liesInMemory,
+  kindOf: (path: string) => Promise<FileSystemKind> = fileSystemKind,
 ): Promise<void> {
-  if ((await findPersistence(directory, system, isMemory)).kind !== 'memory' || !(await anyIsDevice(slots))) return;
+  if ((await findPersistence(directory, system, kindOf)).kind !== 'memory' || !(await anyIsDevice(slots))) return;
   throw new SystemError('state-unavailable', `${directory} is in memory: the state partition is not mounted there`, {
     advice: `mount the state partition at ${directory}, in the image of both slots (systemctl status, /etc/fstab)`,
   });
@@ -38,22 +38,28 @@ export async function rejectStateInMemory(
 export async function findPersistence(
   directory: string,
   system: KernelPaths = realSystem,
-  isMemory: (path: string) => Promise<boolean> = liesInMemory,
+  kindOf: (path: string) => Promise<FileSystemKind> = fileSystemKind,
 ): Promise<Persistence> {
   const place = await nearestExisting(directory);
-  if (await isMemory(place)) return { kind: 'memory' };
+  const kind = await kindOf(place);
+  if (kind === 'memory') return { kind };
+  if (kind === 'other') return { kind: 'lasts' };
   return keepingOf(place, { mounts: await readMounts(system), isContainer: await isInContainer(system) });
 }
 
-/**
- * The types of tmpfs and ramfs. Source: statfs(2). The path itself is checked, since in the list of mounts one may hide
- * another.
- */
-const memoryTypes: ReadonlySet<number> = new Set([0x0102_1994, 0x8584_58f6]);
+export type FileSystemKind = 'memory' | 'overlay' | 'other';
 
-async function liesInMemory(path: string): Promise<boolean> {
+/** The types of tmpfs, ramfs and overlayfs. Source: statfs(2). */
+const kinds: ReadonlyMap<number, FileSystemKind> = new Map([
+  [0x0102_1994, 'memory'],
+  [0x8584_58f6, 'memory'],
+  [0x794c_7630, 'overlay'],
+]);
+
+/** Looks at the path itself, since in the list of mounts one may hide another. */
+async function fileSystemKind(path: string): Promise<FileSystemKind> {
   const { type } = await mapError(statfs(path), (error) => slotError(path, 'look at it', error));
-  return memoryTypes.has(type);
+  return kinds.get(type) ?? 'other';
 }
 
 /** The first namespace of processes, whose number is fixed. Source: Linux include/linux/proc_ns.h, PROC_PID_INIT_INO. */

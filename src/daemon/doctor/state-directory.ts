@@ -5,6 +5,7 @@ import type { Config } from '../../config/config.ts';
 import { refuseStateOnSlot } from '../../slots/mounts.ts';
 import type { SlotsTargetSettings } from '../../slots/settings.ts';
 import { findPersistence, rejectStateInMemory } from '../../slots/volatile-state.ts';
+import type { FileSystemKind } from '../../slots/volatile-state.ts';
 import { AgentError, mapError, systemErrorCode, valueOrError } from '../../system/errors.ts';
 import { nodeFs, StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
@@ -22,7 +23,7 @@ export interface StatePlace {
 /** The access to that disk. Default: the machine's own file system. */
 export interface StateDisk {
   readonly fs?: DurableFs;
-  readonly isMemory?: (path: string) => Promise<boolean>;
+  readonly kindOf?: (path: string) => Promise<FileSystemKind>;
 }
 
 /** Makes the state directory if it is missing. Throws if nothing can be kept there. */
@@ -52,8 +53,8 @@ export async function stateWarning(config: StatePlace): Promise<string | undefin
  * Throws `state-unavailable` if the state directory is in memory: its partition is not mounted, and an image with a
  * /var in memory hides that.
  */
-async function rejectVolatileState(config: StatePlace, { isMemory }: StateDisk = {}): Promise<void> {
-  await rejectStateInMemory(config.paths.state, slotsOf(config), undefined, isMemory);
+async function rejectVolatileState(config: StatePlace, { kindOf }: StateDisk = {}): Promise<void> {
+  await rejectStateInMemory(config.paths.state, slotsOf(config), undefined, kindOf);
 }
 
 /** Returns both slots of each target that has slots. */

@@ -6,6 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { identityAt } from '../../../src/slots/device-identity.ts';
 import { findMountedSlot, findUse, refuseStateOnSlot } from '../../../src/slots/mounts.ts';
 import { findPersistence, rejectStateInMemory } from '../../../src/slots/volatile-state.ts';
+import type { FileSystemKind } from '../../../src/slots/volatile-state.ts';
 import { deviceNumber } from '../../../src/system/files/same-device.ts';
 import { FakeSystem } from './fake-system.ts';
 
@@ -168,8 +169,8 @@ describe('a state directory', () => {
 });
 
 describe('a state directory that the power takes away', () => {
-  const yes = async (): Promise<boolean> => true;
-  const no = async (): Promise<boolean> => false;
+  const kinds = (kind: FileSystemKind) => async (): Promise<FileSystemKind> => kind;
+  const [memory, overlay, other] = [kinds('memory'), kinds('overlay'), kinds('other')];
   const missingDevice = '/dev/disk/by-partlabel/no-such-slot';
   const overMemory = [
     '1 0 7:3 / /ro ro - ext4 /dev/loop3 ro',
@@ -179,11 +180,11 @@ describe('a state directory that the power takes away', () => {
   const overDisk = overMemory.map((mount) => mount.replace('0:30 / /rw rw - tmpfs', '8:3 / /rw rw - ext4'));
 
   test.each([
-    ['in memory, where a slot is a device that did not appear yet', ['1 0 0:30 / / rw - tmpfs tmpfs rw'], yes],
-    ['on an overlay whose upper layer is memory', overMemory, no],
-  ])('%s: is refused', async (_, mounts, isMemory) => {
+    ['in memory, where a slot is a device that did not appear yet', ['1 0 0:30 / / rw - tmpfs tmpfs rw'], memory],
+    ['on an overlay whose upper layer is memory', overMemory, overlay],
+  ])('%s: is refused', async (_, mounts, kindOf) => {
     await using system = await twoSlots(...mounts);
-    const refused = rejectStateInMemory('/usr/no/such', [system.slots.A, missingDevice], system.view, isMemory);
+    const refused = rejectStateInMemory('/usr/no/such', [system.slots.A, missingDevice], system.view, kindOf);
     await expect(refused).rejects.toMatchObject({
       code: 'state-unavailable',
       exit: 'disk',
@@ -192,15 +193,15 @@ describe('a state directory that the power takes away', () => {
   });
 
   test.each([
-    ['in memory, as slots that are files may be', ['1 0 0:30 / / rw - tmpfs tmpfs rw'], yes, false],
-    ['on a partition', ['1 0 8:3 / / rw - ext4 /dev/sda3 rw'], no, true],
-    ['on an overlay that writes to a disk', overDisk, no, true],
+    ['in memory, as slots that are files may be', ['1 0 0:30 / / rw - tmpfs tmpfs rw'], memory, false],
+    ['on a partition', ['1 0 8:3 / / rw - ext4 /dev/sda3 rw'], other, true],
+    ['on an overlay that writes to a disk', overDisk, overlay, true],
     // As in a service whose state partition was mounted beneath its own view of the directory.
-    ['on a disk that the mounts do not show', ['1 0 0:30 / / rw - tmpfs tmpfs rw'], no, true],
-  ])('%s: is not', async (_, mounts, isMemory, onDevices) => {
+    ['on a disk that the mounts do not show', ['1 0 0:30 / / rw - tmpfs tmpfs rw'], other, true],
+  ])('%s: is not', async (_, mounts, kindOf, onDevices) => {
     await using system = await twoSlots(...mounts);
     const slots = onDevices ? [missingDevice] : Object.values(system.slots);
-    await expect(rejectStateInMemory('/usr/no/such', slots, system.view, isMemory)).resolves.toBeUndefined();
+    await expect(rejectStateInMemory('/usr/no/such', slots, system.view, kindOf)).resolves.toBeUndefined();
   });
 
   describe('in a container, on an overlay', () => {
@@ -214,22 +215,22 @@ describe('a state directory that the power takes away', () => {
     test('whose layer cannot be seen from there: is not refused, and not known', async () => {
       await using system = await twoSlots(...overFolder('/tmp/no/such/upper'));
       await system.processNamespace(container);
-      await expect(rejectStateInMemory('/usr', [missingDevice], system.view, no)).resolves.toBeUndefined();
-      const found = await findPersistence('/usr', system.view, no);
+      await expect(rejectStateInMemory('/usr', [missingDevice], system.view, overlay)).resolves.toBeUndefined();
+      const found = await findPersistence('/usr', system.view, overlay);
       expect(found).toEqual({ kind: 'unknown', layer: '/tmp/no/such/upper' });
     });
 
     test('whose layer can be seen from there, in memory: is refused', async () => {
       await using system = await twoSlots(...overFolder('/tmp'));
       await system.processNamespace(container);
-      expect(await findPersistence('/usr', system.view, no)).toEqual({ kind: 'memory' });
+      expect(await findPersistence('/usr', system.view, overlay)).toEqual({ kind: 'memory' });
     });
 
     // As after systemd.volatile=overlay: the mount for the overlay is unmounted again.
     test('on a machine with memory above the layer’s path: is rejected, although the layer is invisible', async () => {
       await using system = await twoSlots(...overFolder('/tmp/no/such/upper'));
       await system.processNamespace('pid:[4026531836]');
-      expect(await findPersistence('/usr', system.view, no)).toEqual({ kind: 'memory' });
+      expect(await findPersistence('/usr', system.view, overlay)).toEqual({ kind: 'memory' });
     });
   });
 });

@@ -35,7 +35,7 @@ export class StateMount {
   /** Unmounts it for this duration; `memory` is empty. */
   missFor(ms: number, memory: ForgetfulFs): void {
     this.#backAtMs = ms === 0 ? 0 : this.#now() + ms;
-    this.#memory = stateFs(place, { fs: memory.api, isMemory: async () => true });
+    this.#memory = stateFs(place, { fs: memory.api, kindOf: async () => 'memory' });
   }
 
   get isInMemory(): boolean {
