@@ -110,7 +110,9 @@ export class Connection implements AsyncDisposable {
       } catch (error) {
         const open = this.#open;
         await this.#recover(error, signal);
+        const failures = this.#failuresInARow;
         if (this.#open !== open) await this.onReturn?.(signal);
+        this.#failuresInARow = failures; // the turns that it runs do not count
       }
     }
   }

@@ -49,11 +49,12 @@ export interface ControlServerDeps extends Performer {
  */
 export async function startControlServer(deps: ControlServerDeps, signal: AbortSignal): Promise<AsyncDisposableStack> {
   await using opened = new AsyncDisposableStack();
-  for (const caller of ['members', 'operators', 'root'] as const) {
-    const server = new ControlServer(caller, deps, signal);
-    opened.use(server);
-    await server.start();
-  }
+  const callers = ['members', 'operators', 'root'] as const;
+  const servers = callers.map((caller) => opened.use(new ControlServer(caller, deps, signal)));
+  // all have started, or failed to, before one of them is disposed of
+  const started = await Promise.allSettled(servers.map(async (server) => server.start()));
+  const failed = started.find((start) => start.status === 'rejected');
+  if (failed !== undefined) throw failed.reason;
   return opened.move();
 }
 

@@ -1,10 +1,12 @@
 import { expect, test } from 'vitest';
 
+import type { Board } from '../../../../src/mcu/connection.ts';
 import { flash } from '../../../../src/mcu/flash/flash.ts';
 import type { Image } from '../../../../src/mcu/images/image.ts';
 import { sliceOf } from '../../../../src/mcu/images/image.ts';
 import { stk500v1 } from '../../../../src/mcu/protocols/stk500v1.ts';
 import { stm32 } from '../../../../src/mcu/protocols/stm32/stm32.ts';
+import { SerialError } from '../../../../src/serial/errors.ts';
 import { AgentError } from '../../../../src/system/errors.ts';
 import { OptibootModel } from '../../../fakes/boards/models/avr-model.ts';
 import { Stm32Model } from '../../../fakes/boards/models/stm32-model.ts';
@@ -60,3 +62,41 @@ test.each(Object.keys(subjects))(
     expect(ends.get('board-changed')).toBeGreaterThan(3);
   },
 );
+
+// Regression: the comparison after each return of the port began the count of failures again, so the flash never ended.
+test('a flash ends if the port is lost each time the same page is written', async () => {
+  const subject = subjects['AVR with Optiboot'] as Subject;
+  const { board } = rigOf(subject);
+  const stop = new AbortController();
+  let [pages, losses] = [0, 0];
+  const openLine: Board['openLine'] = async (settings, opening) => {
+    const line = await board.openLine(settings, opening);
+    let isLost = false;
+    const requirePort = (): void => {
+      if (isLost) throw new SerialError('port-disconnected', 'the port is gone');
+    };
+    const { name, baud, bitsPerCharacter } = line;
+    return {
+      name,
+      baud,
+      bitsPerCharacter,
+      read: async (...args) => {
+        requirePort();
+        return line.read(...args);
+      },
+      write: async (bytes, writing) => {
+        if (bytes.byteLength > 100) pages += 1;
+        isLost ||= bytes.byteLength > 100 && pages > 1;
+        losses += isLost ? 1 : 0;
+        if (losses > 100) stop.abort(new Error('it never ends'));
+        requirePort();
+        return line.write(bytes, writing);
+      },
+      setModem: async (...args) => line.setModem(...args),
+      setBaud: async (...args) => line.setBaud(...args),
+      [Symbol.asyncDispose]: async () => line[Symbol.asyncDispose](),
+    };
+  };
+  const flashed = flash({ image: imageOf(subject) }, { ...board, openLine }, stop.signal);
+  await expect(flashed).rejects.toMatchObject({ code: 'port-disconnected' });
+});
