@@ -52,7 +52,8 @@ export function createMcuTarget({ board, port, store, readImage: read }: McuTarg
     restore: async (payload, vouch, signal) => {
       const kept = await store.kept();
       if (kept?.payload !== payload.digest || !(await mayBeWritten(store, kept))) return;
-      await restoreImage({ board, store, onProgress: payload.onProgress, vouch }, kept, signal);
+      const job = { board, store, onProgress: payload.onProgress, vouch };
+      await restoreImage(job, kept, signal, await heldBefore(store, kept));
     },
     holds: async (digest) => (await store.writing()) === undefined && payloadOn(await store.flashed()) === digest,
     keeps: async (digest) => {
@@ -165,15 +166,19 @@ export async function intactBackup(store: BoardStore): Promise<KeptImage | undef
   return undefinedIf((error) => error instanceof McuError, store.kept());
 }
 
-/** Restores the backup. Throws if there is none, or the board was blank: it keeps the new program. */
+/**
+ * Restores the backup. Throws if there is none, or the board was blank: it keeps the new program. `before`: a board
+ * without a trace of the interrupted write is left alone.
+ */
 export async function restoreImage(
   job: BoardJob,
   kept: KeptImage | undefined,
   signal: AbortSignal,
+  before?: readonly Image[],
 ): Promise<FlashReport> {
   const image = kept && imageToRestore(kept);
   if (image !== undefined) {
-    const what = { ...vouchedFor(image, job), name: putBack, payload: kept?.over, chip: kept?.chip };
+    const what = { ...vouchedFor(image, job), name: putBack, payload: kept?.over, chip: kept?.chip, before };
     return write(job, { ...what, begun: 1, toStay: true }, signal);
   }
   throw new McuError(
@@ -211,15 +216,20 @@ export async function recoverBoard(job: BoardJob, signal: AbortSignal): Promise<
   }
   const { name, payload, chip } = wanted;
   const toStay = name === putBack ? true : undefined;
-  const what = { ...vouchedFor(wanted.image, job), name, payload, chip, before: await before(job.store, backup) };
+  const what = { ...vouchedFor(wanted.image, job), name, payload, chip, before: await heldBefore(job.store, backup) };
   await write(job, { ...what, begun: begun + 1, toStay }, signal);
   return name;
 }
 
-/** Returns the programs that the board held, if one of them was read from it. */
-async function before(store: BoardStore, backup: KeptImage | undefined): Promise<readonly Image[] | undefined> {
-  if (backup?.read !== true) return undefined;
-  return [backup.image, (await store.flashed())?.image].filter((image) => image !== undefined);
+/**
+ * Returns the programs of which a board may hold parts after an interrupted write. Undefined if there was none, or if
+ * the program before it was not read.
+ */
+async function heldBefore(store: BoardStore, backup: KeptImage | undefined): Promise<readonly Image[] | undefined> {
+  const writing = await store.writing();
+  if (writing === undefined || backup?.read !== true) return undefined;
+  const written = writing === 'unreadable' ? undefined : writing.image;
+  return [backup.image, (await store.flashed())?.image, written].filter((image) => image !== undefined);
 }
 
 /** An image that was kept, with the evidence that it has not changed. */

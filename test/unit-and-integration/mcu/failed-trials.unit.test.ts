@@ -315,6 +315,15 @@ test('an interrupted write is not finished on another board', async () => {
   model.memory.set(factory);
   await expect(recoverBoard(job, signal)).rejects.toMatchObject({ code: 'board-changed' });
   expect([held(bench), model.ran.at(-1)]).toEqual(['factory', 'old']);
+  // Regression: the rollback of the update wrote the previous program to it, and the mark of the other board was lost.
+  await expect(bench.target.restore(trial, evidenceOfKept, signal)).rejects.toMatchObject({ code: 'board-changed' });
+  expect([held(bench), await store.writing()]).toEqual(['factory', writing]);
+  // Regression: a board with all of the new program was taken for another one when the write was undone.
+  model.memory.set(third);
+  await store.beginWriting({ ...writing, begun: 5 });
+  await recoverBoard(job, signal);
+  expect(held(bench)).toBe('second');
+  await store.beginWriting(writing);
   model.memory.set(parked);
   await store.beginWriting({ ...writing, chip: 'ATmega644P' });
   await expect(recoverBoard(job, signal)).rejects.toMatchObject({ code: 'board-changed' });
