@@ -49,12 +49,17 @@ export class LineSplitter {
     return lines;
   }
 
+  /** True after the beginning of a line. */
+  get isInLine(): boolean {
+    return this.#bytes > 0 && !this.#isSkipped;
+  }
+
   /**
    * Notes a silence of the stream. After a silence within a line, the next bytes are another line, of a board that was
    * reset. If they begin with the line end, the line was complete: some devices send its end with the next line.
    */
   pause(): void {
-    this.#isPaused = this.#bytes > 0 && !this.#isSkipped;
+    this.#isPaused = this.isInLine;
   }
 
   #dropFragment([first]: Uint8Array): void {

@@ -21,6 +21,7 @@ export interface SerialSettings extends LineSettings {
 }
 
 const MAX_LINE_BYTES = 4_096;
+const AGAIN_MS = 100;
 const READ_MS = 1_000;
 /**
  * After this silence a line begins. Longer than a character at 50 baud, shorter than a bootloader after a reset. Checked
@@ -45,7 +46,9 @@ export function serialSource(settings: SerialSettings, openLine: OpenSerialLine)
       let silentMs = 0;
       let waitMs = QUIET_MS;
       while (!signal.aborted) {
-        const bytes = await line.read(waitMs, signal);
+        let bytes = await line.read(waitMs, signal);
+        // a process that was stopped for a while notices the timeout before the bytes that wait in the port
+        if (bytes.byteLength === 0 && lines.isInLine) bytes = await line.read(AGAIN_MS, signal);
         silentMs = bytes.byteLength === 0 ? silentMs + waitMs : 0;
         if (silentMs >= idleTimeoutMs)
           throw new TelemetryError('source-timeout', `${port}: no byte for ${idleTimeoutMs} ms`);

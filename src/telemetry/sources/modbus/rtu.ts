@@ -112,11 +112,13 @@ export class RtuLine {
     const [asked = 0] = request.pdu;
     await this.#awaitLate(unit, signal);
     if (unit.answers === UNPROVED) {
+      const { request: last } = unit;
       const lateMs = this.#clock.monotonicMs() + Math.max(LATE_MS, request.timeoutMs + 1_000);
       const brief = { ...request, timeoutMs: Math.min(request.timeoutMs, PROOF_MS) }; // others need the line
       const proof = await valueOrError(this.#prove(unit, brief, [asked, ...unit.unanswered], signal));
       unit.lateMs = Math.max(unit.lateMs, lateMs);
-      if (proof instanceof AgentError && !(proof instanceof TelemetryError)) throw proof; // the port is not usable
+      const isSilence = proof instanceof TelemetryError && unit.request !== last;
+      if (proof instanceof AgentError && !isSilence) throw proof; // nothing was sent: the port is in use, or missing
       unit.answers = 0; // silence is enough: an answer to an earlier agent had its time, too
       await this.#awaitLate(unit, signal);
     }
