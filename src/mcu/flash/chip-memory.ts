@@ -190,6 +190,22 @@ export class ChipMemory {
   async #run<T>(turn: (session: MemorySession) => Conversation<T>, signal: AbortSignal): Promise<T> {
     return this.#connection.run((session) => turn(memorySession(session)), signal);
   }
+
+  /** The number of bytes that the chip can compare in one step. */
+  get compareBytes(): number {
+    const { digest, runBytes } = this.session;
+    return digest === undefined ? 0 : (runBytes ?? 0);
+  }
+
+  /** Returns the units that the chip does not hold. A damaged answer can make a comparison fail. */
+  async differing(units: readonly Unit[], signal: AbortSignal, runBytes = this.compareBytes): Promise<readonly Unit[]> {
+    const different: Unit[] = [];
+    for (const run of joined(units, runBytes)) {
+      if (await this.holds(run, signal)) continue;
+      different.push(...(run.units.length === 1 ? run.units : await this.differing(run.units, signal, 0)));
+    }
+    return different;
+  }
 }
 
 /** Joins regions that overlap or touch. */
@@ -265,4 +281,9 @@ export function sampleOf(units: readonly Unit[]): readonly Unit[] {
 /** True if the image has exactly these bytes for the unit. */
 export function isIn(image: Image, { region, bytes }: Unit): boolean {
   return Buffer.compare(sliceOf(image, region.start, region.end), bytes) === 0;
+}
+
+/** The unit as it is after an erase. */
+export function blankOf(unit: Unit): Unit {
+  return { ...unit, bytes: new Uint8Array(unit.bytes.byteLength).fill(0xff) };
 }

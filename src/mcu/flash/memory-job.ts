@@ -2,7 +2,7 @@ import type { Connection } from '../connection.ts';
 import { hex, McuError } from '../errors.ts';
 import { sliceOf } from '../images/image.ts';
 import type { Image } from '../images/image.ts';
-import { isIn, joined, sampleOf } from './chip-memory.ts';
+import { blankOf, isIn, joined, sampleOf } from './chip-memory.ts';
 import type { ChipMemory, Run, Unit } from './chip-memory.ts';
 import type { OnFlashProgress } from './flash.ts';
 
@@ -33,6 +33,8 @@ export class MemoryJob {
   readonly #suspects = new Set<Unit>();
   /** The content that distinguishes the board that is written: a parked guard unit, or all other units. */
   #mark: 'none' | 'parked' | 'rest' = 'none';
+  /** The content of the guard unit that was read before the first change. */
+  #found: Unit | undefined;
   #doneBytes = 0;
   /** The number of units that were written but did not hold their content. */
   rewritten = 0;
@@ -77,7 +79,13 @@ export class MemoryJob {
     signal: AbortSignal,
   ): Promise<void> {
     const guard = this.#guard;
+    if (guard !== undefined && known.kind === 'read') {
+      const { start, end } = guard.region;
+      this.#found = { ...guard, bytes: known.memory.subarray(start - known.start, end - known.start) };
+    }
     let pending = await this.#different(known, signal);
+    for (let round = 0; round < maxRounds && this.#suspects.size > 0; round += 1)
+      pending = await this.#compareSuspects(signal); // the port was lost meanwhile
     if (pending.length > 0) await beforeWriting?.();
     for (let round = 0; pending.length > 0; round += 1) {
       if (round >= maxRounds) throw new McuError('board-mismatch', 'the contents of the board do not stay');
@@ -96,16 +104,27 @@ export class MemoryJob {
    */
   async #requireSame(signal: AbortSignal): Promise<void> {
     for (const unit of this.units) this.#suspects.add(unit);
-    const [guard, mark, connection] = [this.#guard, this.#mark, this.#connection];
-    if (guard === undefined || mark === 'none' || !this.#memory.canCompare) return;
+    const connection = this.#connection;
+    const marks = this.#memory.canCompare ? this.#marksOfBoard() : [];
+    if (marks.length === 0) return;
     const { onReturn } = connection;
     connection.onReturn = undefined;
-    const shown = mark === 'parked' ? [this.#parkedGuard(guard)] : this.units.filter((unit) => unit !== guard);
-    const isSame = await this.#holds(shown, signal);
-    connection.onReturn = onReturn;
-    if (isSame) return;
+    for (const units of marks) {
+      const isSame = await this.#holds(units, signal);
+      connection.onReturn = isSame ? onReturn : undefined;
+      if (isSame) return;
+    }
     connection.isWriting = false;
     throw new McuError('board-changed', 'after the port has returned, it leads to another board than before');
+  }
+
+  /** Returns the contents of which the board that is written shows one. None if they are unknown. */
+  #marksOfBoard(): readonly (readonly Unit[])[] {
+    const guard = this.#guard;
+    if (guard === undefined) return [];
+    if (this.#mark === 'rest') return [this.units.filter((unit) => unit !== guard)];
+    if (this.#mark === 'parked') return [[this.#parkedGuard(guard)]];
+    return this.#found === undefined ? [] : [[this.#found], [this.#parkedGuard(guard)], [blankOf(guard)]];
   }
 
   /**
@@ -115,13 +134,12 @@ export class MemoryJob {
   async requireBegun(previous: readonly Image[], signal: AbortSignal): Promise<void> {
     const guard = this.#guard;
     if (guard === undefined || !this.#memory.canRead) return;
-    const blank = { ...guard, bytes: new Uint8Array(guard.bytes.byteLength).fill(0xff) };
-    for (const parked of [this.#parkedGuard(guard), blank]) if (await this.#holds([parked], signal)) return;
+    for (const parked of [this.#parkedGuard(guard), blankOf(guard)]) if (await this.#holds([parked], signal)) return;
     let rest: readonly Unit[] = this.units.filter((unit) => unit !== guard);
-    rest = await this.#differing(rest, signal);
+    rest = await this.#memory.differing(rest, signal);
     for (const image of previous) {
       const held = rest.map(({ region }) => ({ region, bytes: sliceOf(image, region.start, region.end) }));
-      rest = await this.#differing(held, signal);
+      rest = await this.#memory.differing(held, signal);
     }
     if (rest.length === 0) return;
     throw new McuError('board-changed', 'the board holds another program than the one whose write was interrupted');
@@ -129,7 +147,7 @@ export class MemoryJob {
 
   /** True if the chip holds these units. A damaged answer can make a comparison fail, so it is repeated. */
   async #holds(units: readonly Unit[], signal: AbortSignal): Promise<boolean> {
-    return (await this.#differing(await this.#differing(units, signal), signal)).length === 0;
+    return (await this.#memory.differing(await this.#memory.differing(units, signal), signal)).length === 0;
   }
 
   /** Returns the number of units that differ, or undefined if the protocol cannot compare. */
@@ -181,8 +199,8 @@ export class MemoryJob {
       const repeated = this.#connection.failures !== failuresBefore;
       if (!this.#memory.canCompare) return;
       // a damaged answer can make a comparison fail, so the question is repeated before a unit is written again
-      const doubtful = await this.#differing(pending, signal);
-      const different = await this.#differing(doubtful, signal);
+      const doubtful = await this.#memory.differing(pending, signal);
+      const different = await this.#memory.differing(doubtful, signal);
       for (const unit of pending) {
         const held = !different.includes(unit);
         if (repeated || !held) this.#suspect(unit, held);
@@ -269,29 +287,10 @@ export class MemoryJob {
   async #compare(units: readonly Unit[], signal: AbortSignal): Promise<Unit[]> {
     const different: Unit[] = [];
     let doneBytes = 0;
-    for (const run of joined(units, this.#compareBytes)) {
-      different.push(...(await this.#differing(run.units, signal)));
+    for (const run of joined(units, this.#memory.compareBytes)) {
+      different.push(...(await this.#memory.differing(run.units, signal)));
       doneBytes += run.bytes.byteLength;
       this.#report({ phase: 'comparing', doneBytes, totalBytes: this.#totalBytes });
-    }
-    return different;
-  }
-
-  /** The number of bytes that the chip can compare in one step. */
-  get #compareBytes(): number {
-    const { digest, runBytes } = this.#memory.session;
-    return digest === undefined ? 0 : (runBytes ?? 0);
-  }
-
-  async #differing(
-    units: readonly Unit[],
-    signal: AbortSignal,
-    runBytes = this.#compareBytes,
-  ): Promise<readonly Unit[]> {
-    const different: Unit[] = [];
-    for (const run of joined(units, runBytes)) {
-      if (await this.#memory.holds(run, signal)) continue;
-      different.push(...(run.units.length === 1 ? run.units : await this.#differing(run.units, signal, 0)));
     }
     return different;
   }

@@ -82,11 +82,12 @@ export function parseLine(text: string, pattern: RegExp | undefined, units: Seri
 }
 
 /**
- * Damage next to what a pattern picks: a byte that is not UTF-8, except the ° of Latin-1 before C or F, or a control
- * character inside a number.
+ * Damage next to what a pattern picks: a byte before it that is not UTF-8; such a byte, or a control character, inside a
+ * number. Other bytes that are not UTF-8 may be units (° and µ in Latin-1), and ASCII's control characters for text and
+ * fields may separate numbers.
  */
-const damageBefore = /(?:\uFFFD|[\d.,](?!\s)\p{Cc})$/u;
-const damageAfter = /^(?:\uFFFD(?![CF](?!\w))|(?!\s)\p{Cc}[\d.,])/u;
+const damageBefore = /(?:\uFFFD|[\d.,](?![\s\x02-\x04\x1C-\x1F])\p{Cc})$/u;
+const damageAfter = /^(?:[.,]\uFFFD|.\uFFFD[\d.,]|.(?![\s\x02-\x04\x1C-\x1F])\p{Cc}[\d.,])/u;
 
 /** Throws `value-invalid` if the part may be the rest of a damaged number: of `15\uFFFD.3`, a pattern picks 15. */
 function readingAt(
@@ -96,7 +97,7 @@ function readingAt(
 ): Reading {
   if (place === undefined) return undefined;
   const [from, to] = place;
-  if (damageBefore.test(text.slice(0, from)) || damageAfter.test(text.slice(to)))
+  if (damageBefore.test(text.slice(0, from)) || damageAfter.test(text.slice(Math.max(0, to - 1))))
     throw new TelemetryError('value-invalid', `damaged next to the reading: ${sampleOf(text)}`);
   return parseReading(text.slice(from, to), ...known);
 }
