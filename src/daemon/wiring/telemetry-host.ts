@@ -36,7 +36,7 @@ export class TelemetryHost implements AsyncDisposable {
   #serviceTime: ServiceTime | undefined;
   #current: Telemetry | undefined;
   /** The settings of the current telemetry. */
-  #settings: object = {};
+  #served: readonly unknown[] | undefined;
   #wiring: Pick<Wiring, 'config' | 'security' | 'session'> | undefined;
   /** The service of the present configuration. */
   readonly #service: ValueService = {
@@ -79,17 +79,18 @@ export class TelemetryHost implements AsyncDisposable {
   }
 
   async serve(wiring: Wiring): Promise<void> {
-    const { telemetry, measurements, watches, paths } = wiring.config;
+    const { telemetry, measurements, watches, paths, service } = wiring.config;
     const settings = { settings: telemetry, measurements, watches, stateDirectory: paths.state };
     this.#wiring = wiring;
-    if (this.#current !== undefined && isDeepStrictEqual(settings, this.#settings)) this.#current.tryAgain();
+    const isSame = isDeepStrictEqual([settings, service], this.#served);
+    this.#served = [settings, service]; // another service knows none of the values yet
+    if (isSame && this.#current !== undefined) this.#current.tryAgain();
     else await this.#begin(settings, wiring);
     void this.#tellSecurity(wiring.world.log);
   }
 
   async #begin(settings: TelemetryConfig, { world, machine, journal }: Wiring): Promise<void> {
     await this[Symbol.asyncDispose]();
-    this.#settings = settings;
     const probe = probeSynchronization(world.boot?.timesync);
     this.#current = new Telemetry({
       ...world,

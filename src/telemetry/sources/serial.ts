@@ -86,8 +86,10 @@ export function parseLine(text: string, pattern: RegExp | undefined, units: Seri
  * number. Other bytes that are not UTF-8 may be units (° and µ in Latin-1), and ASCII's control characters for text and
  * fields may separate numbers.
  */
-const damageBefore = /(?:\uFFFD|[\d.,](?![\s\x02-\x04\x1C-\x1F])\p{Cc})$/u;
-const damageAfter = /^(?:[.,]\uFFFD|.\uFFFD[\d.,]|.(?![\s\x02-\x04\x1C-\x1F])\p{Cc}[\d.,])/u;
+const separators = String.fromCodePoint(0x02, 0x03, 0x04, 0x1c, 0x1d, 0x1e, 0x1f);
+const control = String.raw`(?![\s${separators}])\p{Cc}`;
+const damageBefore = new RegExp(String.raw`(?:\uFFFD|[\d.,]${control})$`, 'u');
+const damageAfter = new RegExp(String.raw`^(?:[.,]\uFFFD|.\uFFFD[\d.,]|.${control}[\d.,])`, 'u');
 
 /** Throws `value-invalid` if the part may be the rest of a damaged number: of `15\uFFFD.3`, a pattern picks 15. */
 function readingAt(

@@ -114,6 +114,17 @@ test.each([
   expect(() => parsePairs(bytes.toString()) ?? parseReading(bytes.toString())).toThrow('not UTF-8: ');
 });
 
+// Regression: a unit in Latin-1, and the end of a frame, were taken for damage.
+test.each([
+  ['Dir 270\u00b0', /Dir (\d+)/, 270],
+  ['270\u00b0 3.4 m/s', /^(\d+)/, 270],
+  ['12.3\u00b5g/m3', /^([\d.]+)/, 12.3],
+  ['\u000212.3\u000345', /([\d.]+)/, 12.3],
+  ['12.3\u001d45.6', /^([\d.]+)/, 12.3],
+])('reads a number of the line %j', (line, pattern, value) => {
+  expect(parseLine(Buffer.from(line, 'latin1').toString(), pattern)).toBe(value);
+});
+
 // Regression: the rest of the number was sent as a reading.
 test.each([
   ['T=15\u00b6.3', /T=([\d.]+)/],
