@@ -85,7 +85,7 @@ export class MemoryJob {
     }
     let pending = await this.#different(known, signal);
     for (let round = 0; round < maxRounds && this.#suspects.size > 0; round += 1)
-      pending = await this.#compareSuspects(signal); // the port was lost meanwhile
+      pending = await this.#compareSuspects(signal); // the port was lost during the comparison
     if (pending.length > 0) await beforeWriting?.();
     for (let round = 0; pending.length > 0; round += 1) {
       if (round >= maxRounds) throw new McuError('board-mismatch', 'the contents of the board do not stay');
