@@ -128,10 +128,12 @@ test.each([
 test.each([
   [
     'drops a line that is interrupted',
-    ['', '2', '', '21.5\r\n'],
+    ['', '2', '', '', '21.5\r\n'],
     [21.5],
     ['malformed: a silence in a line, after "2": the device was reset, or sends no line end'],
   ],
+  // Regression: the agent was stopped for longer than the timeout, and the bytes waited in the port.
+  ['joins a line whose rest is there when the timeout is noticed', ['', '2', '', '21.5\r\n'], [221.5], []],
   [
     'reads a line whose end comes with the next one',
     ['', '\n21', '.5', '', '\n21.6', '', '', '\r\n'],
