@@ -84,8 +84,11 @@ export class MemoryJob {
       this.#found = { ...guard, bytes: known.memory.subarray(start - known.start, end - known.start) };
     }
     let pending = await this.#different(known, signal);
-    for (let round = 0; round < maxRounds && this.#suspects.size > 0; round += 1)
-      pending = await this.#compareSuspects(signal); // the port was lost during the comparison
+    for (let round = 0; this.#suspects.size > 0; round += 1) {
+      if (round >= maxRounds)
+        throw new McuError('board-timeout', 'the port was lost each time the memory was compared');
+      pending = await this.#compareSuspects(signal);
+    }
     if (pending.length > 0) await beforeWriting?.();
     for (let round = 0; pending.length > 0; round += 1) {
       if (round >= maxRounds) throw new McuError('board-mismatch', 'the contents of the board do not stay');
