@@ -290,7 +290,7 @@ describe('a restore yields the whole former program', () => {
 test('a backup is not restored to another chip', async () => {
   const [bench, installed] = await installedTwice();
   const kept = await bench.store.kept();
-  if (kept === undefined) throw new Error('there is no backup');
+  if (kept === undefined) throw new Error('no backup was kept');
   expect(kept.chip).toBe('ATmega328P');
   await bench.store.keep({ ...kept, chip: 'ATmega644P' });
   await expect(bench.target.restore(installed, evidenceOfKept, signal)).rejects.toMatchObject({

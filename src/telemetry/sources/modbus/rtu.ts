@@ -132,7 +132,7 @@ export class RtuLine {
     if (leftMs > 0) await this.#clock.sleep(leftMs, signal);
   }
 
-  /** Makes a request with a function that none of these answers has. Returns false if there is no such function. */
+  /** Makes a request with another function than these. Returns false if no function is left. */
   async #prove(unit: Unit, request: RtuRequest, owed: readonly number[], signal: AbortSignal): Promise<boolean> {
     const code = readFunctions.find((other) => !owed.includes(other));
     if (code !== undefined) await this.#answerOf(unit, { ...request, pdu: Uint8Array.of(code, 0, 0, 0, 1) }, signal);

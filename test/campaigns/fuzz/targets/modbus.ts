@@ -169,7 +169,7 @@ export const modbusTcp: FuzzTarget = {
     openTarget(tcpConducts, async ({ most, conducts }) => {
       const conduct = (request: number): TcpConduct => tcpConductOf(conducts[request % conducts.length] ?? {});
       await using server = await ModbusTcpServer.start(unit(1), conduct, most);
-      using devices = new ModbusDevices(() => Promise.reject(new Error('there is no line')), systemClock);
+      using devices = new ModbusDevices(() => Promise.reject(new Error('this target opens no line')), systemClock);
       const address = { host: '127.0.0.1', port: server.port, timeoutMs: TIMEOUT_MS };
       const areExact = conducts.every(({ changes }) => changes === undefined);
       const ofOne = registers.filter((register) => register.unit === 1);

@@ -134,9 +134,9 @@ export class PackageMachine {
     await this.tick();
     if (!this.#watches) throw new Violation(`no agent comes up in "${this.running}", and no guard runs`);
     for (let [id, word] = this.#result; word === 'installed' || word === 'broken'; [id, word] = this.#result) {
-      await this.#write('fallback', `${id} put-back nobody judged it`);
+      await this.#write('fallback', `${id} put-back no agent checked it`);
       await this.disk.api.rm(`${FOLDER}/result`);
-      await this.#fallBack('put-back nobody judged it');
+      await this.#fallBack('put-back no agent checked it');
     }
   }
 

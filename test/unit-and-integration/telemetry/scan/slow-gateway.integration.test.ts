@@ -17,7 +17,7 @@ test('finds a unit behind a gateway that waits three seconds for the missing uni
   const probes: (readonly [number, number])[] = [];
   const scanning = scanModbus(
     place,
-    async () => Promise.reject(new Error('there is no line')),
+    async () => Promise.reject(new Error('the scan opens no line')),
     (unit, answering) => {
       probes.push([unit, answering]);
       if (unit === 2) ending.abort(new Error('enough'));

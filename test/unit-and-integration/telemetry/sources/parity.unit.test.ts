@@ -29,7 +29,7 @@ test.each([
     agentFigures: () => ({}),
     clock: new ManualClock(),
   });
-  if (settings === undefined) throw new Error('there is no sensor');
+  if (settings === undefined) throw new Error('no sensor is configured');
   const made = maker.make(settings);
   const running = made.kind === 'pushed' ? made.run(intake, forever) : made.read(forever);
   await expect(running).rejects.toThrow('it has gone');
